@@ -229,6 +229,13 @@ export function objectsOf(document: JsonObject, name: string): readonly JsonObje
   });
 }
 
+/** Returns the value of a member of a document. Throws `bad-message` unless the value is an object. */
+export function objectOf(document: JsonObject, name: string): JsonObject {
+  const value = memberOf(document, name);
+  if (typeof value !== "object" || value === null || Array.isArray(value)) throw refusal(name, value, "an object");
+  return value as JsonObject;
+}
+
 /** Returns the value of a member of a document; undefined if the member is absent. */
 export function memberOf(document: JsonObject, name: string): JsonValue | undefined {
   return Object.hasOwn(document, name) ? document[name] : undefined;

@@ -16,11 +16,11 @@ import {
 } from "../../support/validation.ts";
 import { type Cuda, sessionOf } from "../../objects/cuda.ts";
 import { CudaDevice } from "../../objects/cuda_device.ts";
-import type { WaitOptions } from "../../support/waiting/waiting.ts";
+import { throwIfAborted, type WaitOptions } from "../../support/waiting/waiting.ts";
 import { isSameUuid } from "../../support/uuid.ts";
 import { importerOptionNames, type ImporterOptions } from "../importer/importer.ts";
 import type { MapOptions } from "../importer/remote_offer.ts";
-import { flagOf, type JsonObject, memberOf, numberOf, objectsOf, textOf } from "../protocol/documents.ts";
+import { flagOf, type JsonObject, memberOf, numberOf, numbersOf, objectsOf, textOf } from "../protocol/documents.ts";
 import { badMessage, defaultMaximumMetadata } from "../protocol/messages.ts";
 import { checkOfferName, encodeMetadata, type JsonValue } from "../protocol/metadata.ts";
 import type { Peer } from "../transport/unix_socket.ts";
@@ -37,6 +37,7 @@ import {
 } from "./mapped_entry.ts";
 import { copyStaged } from "./staged_copy.ts";
 import type { ShareableHandle } from "../../memory/handles/shareable_handle.ts";
+import { maximumRanks } from "./memories/publication_sets.ts";
 import { maximumEntryMetadata } from "./memories/store_table.ts";
 import { RangeError, ReferenceError, TypeError } from "../../support/program_errors.ts";
 
@@ -45,7 +46,7 @@ interface StoredMemoryParts {
   readonly name: string;
   readonly mapped: WholeMemory;
   /** Publishes the memory, and returns the entry, which has the same buffer. */
-  readonly publish: (options: PublishEntryOptions) => Promise<MappedEntry>;
+  readonly publish: (options: PublishEntryOptions, signal: AbortSignal | undefined) => Promise<MappedEntry>;
   /** Whether the store has lost the memory. */
   readonly isLost: () => boolean;
   readonly onEnd: () => void;
@@ -90,11 +91,12 @@ export class StoredMemory implements AsyncDisposable {
    * only after the memory was written. Stores of earlier versions ignore all of these options
    * @param options.digest a digest of the contents, as 64 hexadecimal digits, by which `map` finds this generation
    * @param options.keep whether the store never evicts this generation
+   * @param options.signal ends the wait for the other ranks, if the memory was created for one of several
    * @throws {TypeError} If the memory was published already, JSON cannot represent the metadata, or the digest is not 64
    * hexadecimal digits
    * @throws {ReferenceError} If this object was disposed, or the buffer freed
    * @throws {SharingError} `not-permitted` if another user has published the name; `peer-gone` if the store is gone, or
-   * was restarted and has lost the memory
+   * was restarted and has lost the memory, or if another rank has exited before all have published
    */
   async publish(
     stream: CudaStream = this.buffer.stream,
@@ -103,7 +105,8 @@ export class StoredMemory implements AsyncDisposable {
     const what = `Cannot publish ${JSON.stringify(this.name)}`;
     checkOptions(options, publishOptions);
     const json = encodeMetadata(options.metadata, maximumEntryMetadata);
-    const { digest, keep = false } = options;
+    const { digest, keep = false, signal } = options;
+    throwIfAborted(signal);
     if (digest !== undefined) checkDigest(digest, 64);
     checkBoolean(keep, "keep");
     const publication = {
@@ -121,7 +124,7 @@ export class StoredMemory implements AsyncDisposable {
       if (allocationOf(this.buffer).isFreed) throw new ReferenceError(`${what}: it was disposed meanwhile`);
       // Remove write access first, because other processes may read published memory.
       mapped.setAccess("read");
-      const entry = await publish(publication);
+      const entry = await publish(publication, signal);
       // This object may have been disposed of in the meantime.
       if (this.#state === "publishing") this.#state = "published";
       return entry;
@@ -159,6 +162,16 @@ export interface StoreClientOptions extends Omit<ImporterOptions, "memory"> {
 export interface CreateEntryOptions extends MapOptions {
   /** The device to allocate the memory on. Defaults to the device of `stream`, or else the first device. */
   device?: CudaDevice;
+  /**
+   * The rank that writes the memory, and the number of ranks, each of which creates and publishes memory under the same
+   * name. They become visible together, with one generation. `[0, 1]` by default: the memory is published alone.
+   */
+  rank?: readonly [rank: number, count: number];
+  /**
+   * The same text in all ranks, at most 255 characters, that tells them from other processes which publish the same name
+   * at the same time, such as the ID of a run. Empty by default.
+   */
+  set?: string;
   /** Metadata for other processes, such as element types and shapes: any JSON value of at most 4 MiB. */
   metadata?: JsonValue;
 }
@@ -185,6 +198,8 @@ export interface PublishEntryOptions {
   digest?: string;
   /** Whether the store never evicts the memory to make room. False by default. */
   keep?: boolean;
+  /** Ends the wait for the other ranks. The memory is then not published, nor that of the other ranks. */
+  signal?: AbortSignal | undefined;
 }
 
 /** Options of `StoreClient.map`. */
@@ -201,6 +216,8 @@ export interface MapEntryOptions extends MapOptions {
    * cannot be.
    */
   move?(move: EntryMove): Promise<string | void>;
+  /** The rank whose memory to map, and the number of ranks, if they were published together. */
+  rank?: readonly [rank: number, count: number];
 }
 
 /** Options of `StoreClient.entries`. */
@@ -247,6 +264,8 @@ export interface StoreEntry {
   readonly keep: boolean;
   /** Whether a newer generation has replaced this one. */
   readonly isReplaced: boolean;
+  /** The rank that has written the memory, and the number of ranks; `[0, 1]` if the memory was published alone. */
+  readonly rank: readonly [rank: number, count: number];
 }
 
 /** The option `memory` of importers does not apply, because all memory of a store is virtual. */
@@ -257,15 +276,24 @@ const clientOptions: KnownOptions<StoreClientOptions> = {
 };
 const createOptions: KnownOptions<CreateOnceOptions> = {
   action: "create memory in a store",
-  names: { device: true, metadata: true, once: true, replaces: true, stream: true, signal: true },
+  names: {
+    device: true,
+    metadata: true,
+    once: true,
+    replaces: true,
+    rank: true,
+    set: true,
+    stream: true,
+    signal: true,
+  },
 };
 const publishOptions: KnownOptions<PublishEntryOptions> = {
   action: "publish memory of a store",
-  names: { metadata: true, digest: true, keep: true },
+  names: { metadata: true, digest: true, keep: true, signal: true },
 };
 const mapOptions: KnownOptions<MapEntryOptions> = {
   action: "map memory of a store",
-  names: { write: true, digest: true, stream: true, signal: true, move: true },
+  names: { write: true, digest: true, rank: true, stream: true, signal: true, move: true },
 };
 const offloadOptions: KnownOptions<OffloadOptions> = {
   action: "move an entry of a store",
@@ -381,7 +409,8 @@ export class StoreClient implements AsyncDisposable {
    * @throws {TypeError} If an argument has the wrong type, or JSON cannot represent the metadata
    * @throws {RangeError} If the name or the size is out of range
    * @throws {SharingError} `limit-exceeded` if the store can never have enough memory, or if the user would exceed its
-   * quota, which is checked at the call and during the wait; `device-not-visible`, `peer-gone`
+   * quota, which is checked at the call and during the wait; `in-use` if another process writes the memory of this rank;
+   * `not-supported` if `rank` is given and the store is of an earlier version; `device-not-visible`, `peer-gone`
    */
   create(name: string, byteLength: number, options?: CreateEntryOptions): Promise<StoredMemory>;
   async create(
@@ -395,6 +424,12 @@ export class StoreClient implements AsyncDisposable {
     checkOptions(options, createOptions);
     const { device = options.stream?.device ?? this.#cuda.device(0), metadata, once = false, replaces, signal } =
       options;
+    const { rank: ofAll = [0, 1], set = "" } = options;
+    checkRank(ofAll);
+    const [rank, count] = ofAll;
+    if (typeof set !== "string" || set.length > 255) {
+      throw new TypeError(`Cannot use ${whatIs(set)} as set: give a string of at most 255 characters`);
+    }
     checkBoolean(once, "once");
     if (replaces !== undefined) {
       checkNumber(replaces, "replaces");
@@ -416,6 +451,7 @@ export class StoreClient implements AsyncDisposable {
       device: device.uuid,
       ...json === "" ? {} : { metadata: JSON.parse(json) as JsonValue },
       ...once ? { once, replaces: replaces ?? 0 } : {},
+      ...count === 1 ? {} : { set: { id: set, count, rank } },
     }, { signal, awaited: once ? `"${name}" or room for it in` : `room for ${byteLength} bytes in` });
     if (once && memberOf(answer.document, "published") === true) {
       answer.handle?.[Symbol.dispose]();
@@ -424,14 +460,20 @@ export class StoreClient implements AsyncDisposable {
     const id = numberOf(answer.document, "id", 1);
     const hold = { id, isAsleep: false };
     const mapped = this.#take(answer, id, () => {
+      if (count > 1 && memberOf(answer.document, "set") !== true) {
+        const why = "the store is of an earlier version, which publishes memory alone";
+        throw new SharingError("not-supported", `Cannot create ${JSON.stringify(name)} for ${count} ranks: ${why}`);
+      }
       const size = numberOf(answer.document, "size", byteLength);
       return this.#mapAnswer(answer, { hold, device, size, byteLength, stream, access: "read-write" });
     });
     const memory = new StoredMemory({
       name,
       mapped,
-      publish: async (publication) => {
-        const { document } = await this.#link.ask({ do: "publish", id, ...publication });
+      publish: async (publication, signal) => {
+        const awaited = `the other ranks to publish "${name}" in`;
+        const request = { do: "publish", id, ...publication as JsonObject };
+        const { document } = await this.#link.ask(request, { signal, awaited, isDecided: true });
         const generation = numberOf(document, "generation", 1);
         const described = publication.metadata ?? (json === "" ? undefined : JSON.parse(json) as JsonValue);
         const { digest } = publication;
@@ -495,10 +537,13 @@ export class StoreClient implements AsyncDisposable {
     checkBoolean(write, "write");
     checkMove(options.move);
     if (digest !== undefined) checkDigest(digest, 8);
+    const { rank = [0, 1] } = options;
+    checkRank(rank);
     if (options.stream !== undefined) checkStream(options.stream, sessionOf(this.#cuda));
     const awaited = `"${name}" to be published in`;
     const wanted: JsonObject = digest === undefined ? {} : { digest };
-    const request: JsonObject = { do: "map", name, write, wait: true, places: true, ...wanted, ...more };
+    const ranked: JsonObject = rank[1] === 1 ? {} : { rank };
+    const request: JsonObject = { do: "map", name, write, wait: true, places: true, ...wanted, ...ranked, ...more };
     const answer = await this.#link.ask(request, { signal, awaited, isExplained: true });
     const { document } = answer;
     const id = numberOf(document, "id", 1);
@@ -508,6 +553,13 @@ export class StoreClient implements AsyncDisposable {
       if (digest !== undefined && textOrUndefined(document, "digest")?.startsWith(digest) !== true) {
         const why = "the store is of an earlier version, which knows no digests";
         throw new SharingError("not-found", `Cannot map ${JSON.stringify(name)} with the digest ${digest}: ${why}`);
+      }
+      if (rank[1] > 1 && rankOf(document).some((number, index) => number !== rank[index])) {
+        const why = "the store is of an earlier version, which has no ranks";
+        throw new SharingError(
+          "not-found",
+          `Cannot map ${JSON.stringify(name)} for rank ${rank[0]} of ${rank[1]}: ${why}`,
+        );
       }
       const device = this.#deviceOf(document, name);
       const byteLength = numberOf(document, "byteLength", 1);
@@ -882,7 +934,24 @@ function entryOf(entry: JsonObject): StoreEntry {
     digest: textOrUndefined(entry, "digest"),
     keep: flagOf(entry, "keep"),
     isReplaced: flagOf(entry, "replaced"),
+    rank: rankOf(entry),
   };
+}
+
+function rankOf(document: JsonObject): readonly [number, number] {
+  const [rank = 0, count = 1] = numbersOf(document, "rank");
+  return [rank, count];
+}
+
+function checkRank(rank: readonly [number, number]): void {
+  if (!Array.isArray(rank) || rank.length !== 2 || !rank.every((each) => typeof each === "number")) {
+    throw new TypeError(`Cannot use ${whatIs(rank)} as rank: give the rank and the number of ranks, such as [0, 4]`);
+  }
+  const [number, count] = rank;
+  if (Number.isInteger(number) && Number.isInteger(count) && number >= 0 && number < count && count <= maximumRanks) {
+    return;
+  }
+  throw new RangeError(`Cannot use [${rank}] as rank: of at most ${maximumRanks} ranks, the first is 0`);
 }
 
 function textOrUndefined(document: JsonObject, name: string): string | undefined {

@@ -62,6 +62,11 @@ interface AskOptions {
   readonly doneCode?: SharingErrorCode;
   /** Whether the store's answer to an aborted request explains why the request was still waiting. */
   readonly isExplained?: boolean;
+  /**
+   * Whether an aborted request resolves or rejects only when the store has answered, and resolves if the store has
+   * performed the request nevertheless.
+   */
+  readonly isDecided?: boolean;
 }
 
 /** Callbacks and limits of a `StoreLink`. */
@@ -119,7 +124,7 @@ export class StoreLink {
    */
   ask(
     document: JsonObject,
-    { signal, awaited, doneCode, isExplained = false }: AskOptions = {},
+    { signal, awaited, doneCode, isExplained = false, isDecided = false }: AskOptions = {},
   ): Promise<ReceivedAnswer> {
     return new Promise((resolve, reject) => {
       throwIfAborted(signal);
@@ -137,6 +142,9 @@ export class StoreLink {
       };
       const explanation = new Timer(rejectAborted, explanationTimeout);
       const onAbort = (): void => {
+        if (isDecided && this.#stream !== undefined && ask.stream === this.#stream) {
+          return this.notify({ do: "cancel", request });
+        }
         isWanted = false;
         // If the request was not sent to the current store, no "cancel" is needed: just drop the request.
         if (this.#stream === undefined || ask.stream !== this.#stream) {
@@ -163,7 +171,8 @@ export class StoreLink {
           const wasDone = ask.isRepeated === true && error?.code === doneCode;
           if (error === undefined || wasDone) return resolve(answer);
           answer.handle?.[Symbol.dispose]();
-          reject(error);
+          if (isDecided && signal?.aborted === true && error!.code === "cut-off") rejectAborted();
+          else reject(error);
         },
         onFailure: (error) => {
           settle();

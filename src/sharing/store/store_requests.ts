@@ -6,7 +6,7 @@
 import { messageForPeers } from "../../support/driver_errors.ts";
 import { CudaError, SharingError } from "../../support/errors.ts";
 import { isTooDeep, maximumDepth } from "../operator/checked_json.ts";
-import { flagOf, type JsonObject, memberOf, numberOf, objectsOf, textOf } from "../protocol/documents.ts";
+import { flagOf, type JsonObject, memberOf, numberOf, numbersOf, objectsOf, textOf } from "../protocol/documents.ts";
 import { badMessage, limitExceeded } from "../protocol/messages.ts";
 import { checkOfferName } from "../protocol/metadata.ts";
 import type { PeerProcess } from "../transport/peer_process.ts";
@@ -24,12 +24,17 @@ import {
   type Mappings,
   maximumEntryMetadata,
   metadataBytes,
+  type PartOfSet,
   placeNamed,
+  setOf,
   type Stored,
 } from "./memories/store_table.ts";
+import { maximumRanks } from "./memories/publication_sets.ts";
 import type { PendingRequest } from "./memories/pending_request.ts";
-import type { CreateRequest, MapRequest, MoveTarget, StoredMemories } from "./memories/stored_memories.ts";
+import type { CreateRequest, MapRequest, MoveTarget, Publication, StoredMemories } from "./memories/stored_memories.ts";
 
+/** The maximum number of characters of the ID of a set. */
+const maximumIdLength = 255;
 /** The minimum number of digits of a digest by which an allocation is mapped. */
 const minimumDigits = 8;
 
@@ -86,7 +91,7 @@ export class StoreRequests {
       case "create":
         return this.#create(document, pending);
       case "publish":
-        return this.#publish(document);
+        return this.#publish(document, pending);
       case "map":
         return this.#map(document, pending);
       case "release": {
@@ -125,6 +130,7 @@ export class StoreRequests {
       device: textOf(document, "device"),
       byteLength: numberOf(document, "byteLength", 1),
       metadata: metadataOf(document, `create ${JSON.stringify(name)}`),
+      set: checkedSet(document),
     };
     const begin = () =>
       void this.#createWhenThereIsRoom(request, pending).catch(failureOf).then((outcome) => pending.settle(outcome));
@@ -144,11 +150,11 @@ export class StoreRequests {
       readonly begin: () => void;
     },
   ): RequestOutcome | undefined {
-    const { name } = request;
+    const { name, set } = request;
     const replaced = memberOf(document, "replaces") === undefined ? 0 : numberOf(document, "replaces");
-    const isPublished = (): boolean => ![0, replaced].includes(this.#memories.generationOf(name));
+    const isPublished = (): boolean => ![0, replaced].includes(this.#memories.generationOfSet(name, set?.count ?? 1));
     if (isPublished()) return done({ published: true });
-    if (!this.#memories.isBeingWritten(name)) return void begin();
+    if (!this.#memories.isBeingWritten(request)) return void begin();
     const uncharge = this.#memories.chargeMetadata(this.#client, request);
     try {
       pending.wait(() => {
@@ -164,7 +170,7 @@ export class StoreRequests {
       // Retrying another waiting request may have canceled this one.
       if (pending.reason !== undefined) return true;
       const hasEnded = isPublished();
-      if (!hasEnded && this.#memories.isBeingWritten(name)) return false;
+      if (!hasEnded && this.#memories.isBeingWritten(request)) return false;
       pending.endWait();
       uncharge();
       if (hasEnded) pending.settle(done({ published: true }));
@@ -181,10 +187,12 @@ export class StoreRequests {
       this.#memories.release(this.#client, id);
       throw pending.reason;
     }
-    return { id, answer: () => documentAnswer({ ok: true, id, size }) };
+    // Tell the client that the memory is part of a set, because stores of earlier versions have none.
+    const set: JsonObject = request.set === undefined ? {} : { set: true };
+    return { id, answer: () => documentAnswer({ ok: true, id, size, ...set }) };
   }
 
-  #publish(document: JsonObject): RequestOutcome {
+  #publish(document: JsonObject, pending: PendingRequest<RequestOutcome>): RequestOutcome | undefined {
     const id = numberOf(document, "id", 1);
     const memory = this.#memories.writtenBy(this.#client, id);
     const metadata = metadataOf(document, `publish memory ${id}`);
@@ -198,7 +206,9 @@ export class StoreRequests {
     };
     const answer = (generation: number) => done({ generation, ...stored });
     if (memory !== undefined) {
-      this.#memories.publish(memory, { metadata, digest, keep });
+      const publication = { metadata, digest, keep };
+      if (memory.set !== undefined) return this.#publishPart(memory, { publication, pending, answer });
+      this.#memories.publish(memory, publication);
       return answer(memory.generation);
     }
     // An earlier store may have published the allocation and exited before it could answer.
@@ -209,6 +219,32 @@ export class StoreRequests {
     throw new SharingError("not-found", `Cannot publish memory ${id}: this process does not write it`);
   }
 
+  /** Publishes an allocation of a set, which may have to wait for the other ranks. */
+  #publishPart(
+    memory: Stored,
+    { publication, pending, answer }: {
+      readonly publication: Publication;
+      readonly pending: PendingRequest<RequestOutcome>;
+      readonly answer: (generation: number) => RequestOutcome;
+    },
+  ): RequestOutcome | undefined {
+    let hasEnded = false;
+    pending.wait(() => {
+      this.#memories.withdrawPart(memory);
+      pending.settle(failureOf(pending.reason));
+    });
+    try {
+      this.#memories.publishPart(memory, publication, (error) => {
+        hasEnded = true;
+        pending.settle(error === undefined ? answer(memory.generation) : failureOf(error));
+      });
+    } catch (error) {
+      if (!hasEnded) pending.endWait();
+      throw error;
+    }
+    return undefined;
+  }
+
   /**
    * Handles "map". While the request waits, keeps only the needed members of the document, because many requests may
    * wait.
@@ -217,7 +253,12 @@ export class StoreRequests {
     if (flagOf(document, "sleeping")) return this.#wake(numberOf(document, "id", 1), pending);
     const name = textOf(document, "name");
     checkOfferName(name);
-    const request = { name, write: flagOf(document, "write"), digest: digestOf(document, minimumDigits) };
+    const request = {
+      name,
+      write: flagOf(document, "write"),
+      digest: digestOf(document, minimumDigits),
+      rank: rankOf(document),
+    };
     const options = { brief: flagOf(document, "brief"), places: flagOf(document, "places") };
     const wait = flagOf(document, "wait");
     const outcome = this.#tryMap(request, options);
@@ -318,8 +359,9 @@ export class StoreRequests {
     }
     const id = memberOf(document, "id") === undefined ? undefined : numberOf(document, "id", 1);
     const name = id === undefined ? textOf(document, "name") : undefined;
+    const rank = rankOf(document);
     const attempt = (): RequestOutcome | "begun" | undefined => {
-      const source = this.#movable(name ?? id!);
+      const source = this.#movable(name ?? id!, rank);
       const { place } = source;
       if (source.mover !== undefined) return undefined;
       const isThere = place === to || to === "file" && place !== "device" && place !== "host";
@@ -333,13 +375,13 @@ export class StoreRequests {
     };
     const outcome = attempt();
     if (outcome === "begun") return undefined;
-    return outcome ?? this.#attemptLater(this.#movable(name ?? id!).name, pending, attempt);
+    return outcome ?? this.#attemptLater(this.#movable(name ?? id!, rank).name, pending, attempt);
   }
 
   /** Returns the allocation to move: the one published under a name, or one that the client holds. */
-  #movable(which: string | number): Stored {
+  #movable(which: string | number, rank: readonly [number, number]): Stored {
     if (typeof which === "string") {
-      const memory = this.#memories.publishedAs(which);
+      const memory = this.#memories.wanted({ name: which, digest: undefined, rank });
       if (memory === undefined) throw this.#notPublished("move", which);
       return memory;
     }
@@ -490,6 +532,25 @@ function digestOf(document: JsonObject, minimum: number): string | undefined {
   const digest = textOf(document, "digest");
   if (/^[0-9a-f]*$/.test(digest) && digest.length >= minimum && digest.length <= 64) return digest;
   throw badMessage(`a digest does not have ${minimum} to 64 hexadecimal digits`);
+}
+
+/** Returns the set in a request. Throws `bad-message` if it is none. */
+function checkedSet(document: JsonObject): PartOfSet | undefined {
+  const set = setOf(document);
+  if (set === undefined) return undefined;
+  const { id, count, rank } = set;
+  if (count <= maximumRanks && rank < count && id.length <= maximumIdLength) return set;
+  throw badMessage(
+    `a set has at most ${maximumRanks} ranks, counted from 0, and an ID of ${maximumIdLength} characters`,
+  );
+}
+
+/** Returns the rank and the number of ranks in a request to map memory. */
+function rankOf(document: JsonObject): readonly [rank: number, count: number] {
+  if (memberOf(document, "rank") === undefined) return [0, 1];
+  const [rank = 0, count = 0, ...more] = numbersOf(document, "rank");
+  if (rank >= count || more.length > 0) throw badMessage("a rank is not below the number of ranks");
+  return [rank, count];
 }
 
 /** Returns the outcome of a successful request whose answer has only the given members. */

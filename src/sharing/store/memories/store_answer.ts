@@ -56,9 +56,15 @@ export function wakeAnswer(memory: Stored): StoreAnswer {
   return documentAnswer({ ...mappedDocument(memory), woken: true });
 }
 
-function mappedDocument({ id, size, byteLength, device, generation, digest, place }: Stored): JsonObject {
-  const document = { ok: true, id, size, byteLength, device, generation, ...digest === undefined ? {} : { digest } };
+function mappedDocument(memory: Stored): JsonObject {
+  const { id, size, byteLength, device, generation, digest, place } = memory;
+  const stated: JsonObject = digest === undefined ? {} : { digest };
+  const document = { ok: true, id, size, byteLength, device, generation, ...stated, ...rankOf(memory) };
   return place === "device" ? document : { ...document, place };
+}
+
+function rankOf({ set }: Stored): JsonObject {
+  return set === undefined ? {} : { rank: [set.rank, set.count] };
 }
 
 /** Returns the answer to a request to map memory, including the metadata. */
@@ -132,7 +138,7 @@ function headOfEntry(memory: Stored): Uint8Array<ArrayBuffer> {
   let head = heads.get(memory);
   if (head === undefined) {
     const { name, byteLength, generation, device, published, digest, keep } = memory;
-    const more = keep ? { digest, keep } : { digest };
+    const more = { digest, ...keep ? { keep } : {}, ...rankOf(memory) };
     const object = JSON.stringify({ name, byteLength, generation, device, since: published, ...more });
     heads.set(memory, head = encoder.encode(`,${object.slice(0, -1)},"readers":`));
   }

@@ -9,7 +9,7 @@ import type { CudaDevice } from "../../../objects/cuda_device.ts";
 import { countOf } from "../../../support/printing.ts";
 import { isSameUuid } from "../../../support/uuid.ts";
 import { limitExceeded } from "../../protocol/messages.ts";
-import { isUnclaimed, type Stored } from "./store_table.ts";
+import { isUnclaimed, nameWithRank, type Stored } from "./store_table.ts";
 
 /** The limits of a store. */
 export interface BudgetLimits {
@@ -78,7 +78,7 @@ export class StoreBudget {
    * The bytes of replaced or removed memory on each device that are charged to its readers, keyed by the device's UUID.
    */
   readonly #held = new Map<string, Shares>();
-  /** For each name and user ID, the latest replaced generation of the name that the user still reads. */
+  /** For each name, with its rank in a set, and user ID, the latest replaced generation of the name that the user still reads. */
   readonly #lastHeld = new Map<string, Map<number, Stored>>();
 
   /** @param isPublished returns whether memory is published under a name */
@@ -200,19 +200,21 @@ export class StoreBudget {
     this.#payments.delete(memory);
     this.#pay(memory, payment, -1);
     addTo(this.#ofDevice, memory.device, -deviceSizeOf(memory));
-    const last = this.#lastHeld.get(memory.name);
+    const key = nameWithRank(memory);
+    const last = this.#lastHeld.get(key);
     for (const [uid, held] of last ?? []) if (held === memory) last!.delete(uid);
-    if (last?.size === 0) this.#lastHeld.delete(memory.name);
+    if (last?.size === 0) this.#lastHeld.delete(key);
   }
 
   /**
-   * Updates the charges after a name was removed. The latest replaced generation that a user still reads is then
+   * Updates the charges after the name of an allocation was removed. The latest replaced generation that a user still reads is then
    * charged to the user, because there is no newer generation that the user could switch to.
    */
-  onNameRemoved(name: string): void {
-    const last = this.#lastHeld.get(name);
-    this.#lastHeld.delete(name);
-    for (const memory of new Set(last?.values())) this.update(memory);
+  onNameRemoved(memory: Stored): void {
+    const key = nameWithRank(memory);
+    const last = this.#lastHeld.get(key);
+    this.#lastHeld.delete(key);
+    for (const held of new Set(last?.values())) this.update(held);
   }
 
   /**
@@ -224,11 +226,12 @@ export class StoreBudget {
   #holdersOf(memory: Stored): readonly number[] | undefined {
     const { name, generation } = memory;
     const users = new Set([...memory.readers.keys()].map(({ peer: { uid } }) => uid));
-    const last = this.#lastHeld.get(name) ?? new Map<number, Stored>();
+    const key = nameWithRank(memory);
+    const last = this.#lastHeld.get(key) ?? new Map<number, Stored>();
     for (const [uid, held] of last) if (held === memory && !users.has(uid)) last.delete(uid);
     if (users.size === 0 || users.has(memory.uid)) return undefined;
     if (memory.state === "removed" || !this.#isPublished(name)) return [...users];
-    this.#lastHeld.set(name, last);
+    this.#lastHeld.set(key, last);
     return [...users].filter((uid) => {
       const held = last.get(uid);
       if (held !== undefined && held !== memory && held.generation > generation) return true;

@@ -13,7 +13,7 @@ import type { DescriptorBackup, KeptName } from "../descriptor_backups.ts";
 import { closeDescriptor, describeDescriptor, readAt, writeAt } from "../../../../ffi/native/shim/descriptors.ts";
 import { createMemoryFile } from "../../../../ffi/native/shim/memory_files.ts";
 import { SharingError } from "../../../support/errors.ts";
-import { flagOf, type JsonObject, memberOf, numberOf, textOf } from "../../protocol/documents.ts";
+import { flagOf, type JsonObject, memberOf, numberOf, numbersOf, objectOf, textOf } from "../../protocol/documents.ts";
 import type { Peer } from "../../transport/unix_socket.ts";
 
 /** The minimum length in bytes at which a journal is rewritten without the records of freed allocations. */
@@ -225,6 +225,15 @@ function sumOf(bytes: Uint8Array): number {
 /** The maximum length of an allocation's metadata, in bytes of JSON in UTF-8. */
 export const maximumEntryMetadata: number = 4 * 2 ** 20;
 
+/** The part of a set that an allocation is: one for each rank, published together. */
+export interface PartOfSet {
+  /** Distinguishes sets of the same name that are written at the same time. */
+  readonly id: string;
+  /** The number of ranks, at least 2. */
+  readonly count: number;
+  readonly rank: number;
+}
+
 /**
  * Where an allocation lies: `"device"`; `"host"`, in a memory file; or the absolute path of a file, of which the store
  * knows no more than the path.
@@ -269,6 +278,8 @@ export interface StoredRecord {
   descriptor: number;
   /** The number of the allocation that is being moved to this one, which then takes its place. */
   readonly target: number | undefined;
+  /** The set that the allocation is part of; undefined if it is published alone. */
+  readonly set: PartOfSet | undefined;
 }
 
 /** A change to record in a store's table. "gone" states that an allocation was freed. */
@@ -286,11 +297,28 @@ export type TableChange =
   }
   /** The allocation has moved: to that with the number `memory`, which ends with this record, or to a file. */
   | { readonly type: "moved"; readonly id: number; readonly memory: number | undefined; readonly place: Place }
+  /** What the writer of an allocation of a set has stated, who waits for the other ranks. */
+  | {
+    readonly type: "stated";
+    readonly id: number;
+    readonly metadata: Uint8Array<ArrayBuffer> | undefined;
+    readonly digest: string | undefined;
+    readonly keep: boolean;
+  }
+  | {
+    readonly type: "published-set";
+    readonly id: number;
+    readonly ids: readonly number[];
+    readonly generation: number;
+    readonly at: number;
+  }
   | { readonly type: "replaced" | "removed" | "gone"; readonly id: number };
 
 /** Encodes a change as a record: a JSON object. */
 function encodeChange(change: TableChange): string {
-  if (change.type !== "memory" && change.type !== "published") return JSON.stringify(change);
+  if (change.type !== "memory" && change.type !== "published" && change.type !== "stated") {
+    return JSON.stringify(change);
+  }
   const { metadata, ...record } = change.type === "memory" ? { type: change.type, ...change.record } : change;
   const json = JSON.stringify(record);
   return metadata === undefined ? json : `${json.slice(0, -1)},"metadata":${metadataText(metadata)}}`;
@@ -337,6 +365,22 @@ export function replayTable(records: readonly JsonObject[]): Map<number, StoredR
         memory.keep = flagOf(record, "keep");
         memory.state = "published";
         break;
+      case "stated":
+        memory.metadata = metadataOf(record) ?? memory.metadata;
+        memory.digest = digestOf(record);
+        memory.keep = flagOf(record, "keep");
+        break;
+      case "published-set": {
+        for (const other of memories.values()) {
+          if (other.name === memory.name && other.state === "published") other.state = "replaced";
+        }
+        const generation = numberOf(record, "generation", 1), published = numberOf(record, "at");
+        for (const member of numbersOf(record, "ids", 1)) {
+          const part = memories.get(member);
+          if (part !== undefined) Object.assign(part, { generation, published, state: "published" });
+        }
+        break;
+      }
       case "replaced":
       case "removed":
         memory.state = type;
@@ -382,7 +426,15 @@ function decodeRecord(record: JsonObject, id: number): StoredRecord {
     place: memberOf(record, "place") === undefined ? "device" : checkedPlace(record),
     descriptor: memberOf(record, "descriptor") === undefined ? id : numberOf(record, "descriptor", 1),
     target: memberOf(record, "target") === undefined ? undefined : numberOf(record, "target", 1),
+    set: setOf(record),
   };
+}
+
+/** Returns the part of a set that a record or a request states. */
+export function setOf(document: JsonObject): PartOfSet | undefined {
+  if (memberOf(document, "set") === undefined) return undefined;
+  const set = objectOf(document, "set");
+  return { id: textOf(set, "id"), count: numberOf(set, "count", 2), rank: numberOf(set, "rank") };
 }
 
 function digestOf(record: JsonObject): string | undefined {
@@ -463,6 +515,11 @@ function unheldMemory(record: StoredRecord, handle: ShareableHandle | undefined)
   };
 }
 
+/** Returns the name of an allocation, and its rank if it is part of a set. Names contain no NUL. */
+export function nameWithRank({ name, set }: { readonly name: string; readonly set: PartOfSet | undefined }): string {
+  return set === undefined ? name : `${name}\0${set.rank}/${set.count}`;
+}
+
 /** Returns whether an allocation will be freed unless a process that held it before this store took over claims it. */
 export function isUnclaimed({ mayBeClaimed, state, writer, readers }: Stored): boolean {
   return mayBeClaimed && state !== "published" && writer === undefined && readers.size === 0;
@@ -471,9 +528,9 @@ export function isUnclaimed({ mayBeClaimed, state, writer, readers }: Stored): b
 /** Returns the table's record of an allocation. */
 export function recordOf(memory: Stored): StoredRecord {
   const { id, name, device, byteLength, size, metadata, uid, created, generation, published, state } = memory;
-  const { digest, keep, place, descriptor, target } = memory;
+  const { digest, keep, place, descriptor, target, set } = memory;
   return {
     ...{ id, name, device, byteLength, size, metadata, uid, created, generation, published, state },
-    ...{ digest, keep, place, descriptor, target },
+    ...{ digest, keep, place, descriptor, target, set },
   };
 }

@@ -16,7 +16,9 @@ import { type BudgetLimits, StoreBudget } from "./store_budget.ts";
 import {
   type Holder,
   type Mappings,
+  nameWithRank,
   newMemory,
+  type PartOfSet,
   type Place,
   recordOf,
   restoredMemory,
@@ -24,6 +26,7 @@ import {
   type StoredRecord,
   StoreTable,
 } from "./store_table.ts";
+import { PublicationSets } from "./publication_sets.ts";
 import { UnsentAnswers } from "./store_answer.ts";
 
 /** A client's request to create an allocation. */
@@ -33,6 +36,8 @@ export interface CreateRequest {
   readonly byteLength: number;
   /** The metadata as JSON in UTF-8. */
   readonly metadata: Uint8Array<ArrayBuffer> | undefined;
+  /** The set that the allocation is to be part of. */
+  readonly set: PartOfSet | undefined;
 }
 
 /** What a client states when it publishes an allocation. */
@@ -51,6 +56,8 @@ export interface MapRequest {
   readonly write: boolean;
   /** The first digits of the digest that the contents must have. Undefined to map the newest generation. */
   readonly digest: string | undefined;
+  /** The rank whose memory to map, and the number of ranks; `[0, 1]` for memory that is not part of a set. */
+  readonly rank: readonly [rank: number, count: number];
 }
 
 /** The maximum number of digests that an error lists. */
@@ -67,8 +74,8 @@ function willBePublished({ state, target }: Stored): boolean {
 /** The allocations of a store. */
 export class StoredMemories implements Disposable {
   readonly #memories = new Map<number, Stored>();
-  /** The published allocations, keyed by name. */
-  readonly #published = new Map<string, Stored>();
+  /** The published allocations, keyed by name: one for each rank of a set, or a single one. */
+  readonly #published = new Map<string, readonly Stored[]>();
   /** The replaced generations of the published names that processes still hold, keyed by name. */
   readonly #replaced = new Map<string, Set<Stored>>();
   readonly #table: StoreTable;
@@ -85,8 +92,10 @@ export class StoredMemories implements Disposable {
   publishedTotal = 0;
   /** The requests that wait until an allocation is published under a name, or until nobody writes one. */
   readonly #awaited = new AwaitedNames();
-  /** The number of unpublished allocations of each name, including those that wait for room. */
+  /** The number of unpublished allocations of each name, with its rank in a set, including those that wait for room. */
   readonly #unpublished = new Map<string, number>();
+  /** The sets whose ranks have not all published. */
+  readonly #sets = new PublicationSets();
 
   /** @param restored the records and handles of an earlier process; takes ownership of the handles */
   constructor(
@@ -103,13 +112,21 @@ export class StoredMemories implements Disposable {
       evictOne: (device) => this.#evictOne(device),
     });
     this.unsent = new UnsentAnswers(limits.maximumMetadata);
+    const published = restored.filter(({ record }) => record.state === "published");
     for (const { record, handle } of restored) {
       const memory = restoredMemory(record, handle);
+      const { name, set } = memory;
+      // The store may have exited while it removed a set.
+      const isWhole = set === undefined || published.filter((one) => one.record.name === name).length === set.count;
+      if (memory.state === "published" && !isWhole) memory.state = "removed";
       this.#memories.set(memory.id, memory);
       budget.update(memory);
-      if (memory.state === "published") this.#published.set(memory.name, memory);
+      if (memory.state === "published") this.#published.set(name, byRank([...this.#published.get(name) ?? [], memory]));
       if (memory.state === "replaced") this.#addReplaced(memory);
-      if (willBePublished(memory)) this.#addUnpublished(memory.name, 1);
+      if (willBePublished(memory)) {
+        this.#addUnpublished(memory, 1);
+        this.#sets.add(memory);
+      }
     }
     this.#table = new StoreTable(() => this.#records());
   }
@@ -126,7 +143,7 @@ export class StoredMemories implements Disposable {
 
   /** The published allocations. */
   get published(): Iterable<Stored> {
-    return this.#published.values();
+    return [...this.#published.values()].flat();
   }
 
   /** The replaced generations of the published names. */
@@ -148,15 +165,20 @@ export class StoredMemories implements Disposable {
   /**
    * Creates an allocation that `writer` holds until it is published. Waits until enough memory is available.
    *
-   * @throws {SharingError} `limit-exceeded`, `device-not-visible`, `out-of-descriptors`
+   * @throws {SharingError} `limit-exceeded`, `device-not-visible`, `out-of-descriptors`; `in-use` if another process
+   * writes the same rank of a set
    * @throws {CudaError} If the driver fails for a reason other than lack of memory
    */
   async create(writer: Holder, request: CreateRequest, pending: PendingRequest): Promise<Stored> {
-    this.#addUnpublished(request.name, 1);
+    const { name, set } = request;
+    const part = set === undefined ? undefined : { name, set, uid: writer.peer.uid };
+    if (part !== undefined) this.#sets.reserve(part);
+    this.#addUnpublished(request, 1);
     try {
       return await this.#create(writer, request, pending);
     } finally {
-      this.#addUnpublished(request.name, -1);
+      this.#addUnpublished(request, -1);
+      if (part !== undefined) this.#sets.unreserve(part);
     }
   }
 
@@ -195,6 +217,7 @@ export class StoredMemories implements Disposable {
       place: "device",
       descriptor: id,
       target: undefined,
+      set: request.set,
     };
     return await this.#register(newMemory(record, grant.handle, writer));
   }
@@ -202,7 +225,10 @@ export class StoredMemories implements Disposable {
   /** Adds a new allocation to the backups, and records it in the table. */
   async #register(memory: Stored): Promise<Stored> {
     this.#memories.set(memory.id, memory);
-    if (willBePublished(memory)) this.#addUnpublished(memory.name, 1);
+    if (willBePublished(memory)) {
+      this.#addUnpublished(memory, 1);
+      this.#sets.add(memory);
+    }
     this.#budget.update(memory);
     // Back up the descriptor before recording the allocation: a process that takes over needs the descriptors of all
     // allocations in the table.
@@ -238,34 +264,78 @@ export class StoredMemories implements Disposable {
    * would have too much metadata
    */
   publish(memory: Stored, { metadata, digest, keep = false }: Publication): void {
-    const { name, uid } = memory;
-    const writer = memory.writer!;
-    const last = this.#published.get(name);
-    if (last !== undefined) this.#checkOwner(writer, last, "replace");
-    const more = metadata === undefined ? 0 : metadata.length - (memory.metadata?.length ?? 0);
-    if (more > 0) this.#budget.metadata.check(uid, more, `publish ${JSON.stringify(name)}`);
+    this.#checkPublication(memory, metadata);
     const at = Date.now();
-    const generation = (last?.generation ?? 0) + 1;
+    const generation = this.generationOf(memory.name) + 1;
     // Write the record before changing anything, because writing may throw. A single record publishes the new
     // generation and replaces the old one, so that a process that takes over always finds exactly one of them
     // published.
     this.#table.write({ type: "published", id: memory.id, generation, at, metadata, digest, keep });
-    Object.assign(memory, {
-      generation,
-      published: at,
-      lastUse: at,
-      state: "published",
-      writer: undefined,
-      digest,
-      keep,
-    });
-    if (metadata !== undefined) {
-      memory.metadata = metadata;
-      this.#budget.metadata.add([uid], more);
+    this.#state(memory, { metadata, digest, keep });
+    this.#onPublished([memory], { generation, at });
+  }
+
+  /**
+   * Publishes an allocation of a set, together with the others. If the writers of other ranks have not done so yet, waits
+   * for them.
+   *
+   * @param onEnd called when all allocations of the set are published, or with the error if they never will be
+   * @throws {SharingError} In the same cases as `publish`; `peer-gone` if the memory of another rank is gone
+   */
+  publishPart(
+    memory: Stored,
+    { metadata, digest, keep = false }: Publication,
+    onEnd: (error?: SharingError) => void,
+  ): void {
+    this.#checkPublication(memory, metadata);
+    const parts = this.#sets.markWritten(memory, onEnd);
+    this.#table.write({ type: "stated", id: memory.id, metadata, digest, keep });
+    this.#state(memory, { metadata, digest, keep });
+    if (parts === undefined) return;
+    const at = Date.now();
+    const generation = this.generationOf(memory.name) + 1;
+    try {
+      this.#checkPublication(memory, undefined);
+      const ids = parts.map(({ id }) => id);
+      this.#table.write({ type: "published-set", id: memory.id, ids, generation, at });
+    } catch (error) {
+      const cause = error instanceof SharingError ? error : new SharingError("internal-error", String(error));
+      return this.#sets.break(memory, cause);
     }
-    memory.readers.set(writer, { count: 1, sleeping: 0, since: at });
-    this.#addUnpublished(name, -1);
-    this.#published.set(name, memory);
+    this.#onPublished(parts, { generation, at });
+    this.#sets.complete(memory);
+  }
+
+  /** Ends the wait of `publishPart`. The allocation may be published again. */
+  withdrawPart(memory: Stored): void {
+    this.#sets.unmark(memory);
+  }
+
+  #checkPublication(memory: Stored, metadata: Uint8Array<ArrayBuffer> | undefined): void {
+    const { name, uid } = memory;
+    const [last] = this.#published.get(name) ?? [];
+    if (last !== undefined) this.#checkOwner(memory.writer!, last, "replace");
+    const more = metadata === undefined ? 0 : metadata.length - (memory.metadata?.length ?? 0);
+    if (more > 0) this.#budget.metadata.check(uid, more, `publish ${JSON.stringify(name)}`);
+  }
+
+  #state(memory: Stored, { metadata, digest, keep = false }: Publication): void {
+    Object.assign(memory, { digest, keep });
+    if (metadata === undefined) return;
+    this.#budget.metadata.add([memory.uid], metadata.length - (memory.metadata?.length ?? 0));
+    memory.metadata = metadata;
+  }
+
+  /** Makes allocations the new generation of their name. */
+  #onPublished(memories: readonly Stored[], { generation, at }: { generation: number; at: number }): void {
+    const { name } = memories[0]!;
+    const last = this.#published.get(name);
+    this.#published.set(name, memories);
+    for (const memory of memories) {
+      memory.readers.set(memory.writer!, { count: 1, sleeping: 0, since: at });
+      Object.assign(memory, { generation, published: at, lastUse: at, state: "published", writer: undefined });
+      this.#addUnpublished(memory, -1);
+    }
     this.publishedTotal++;
     if (last !== undefined) this.#retire(last, "replaced");
     this.#awaited.notify(name);
@@ -279,8 +349,8 @@ export class StoredMemories implements Disposable {
    * @throws {SharingError} `not-found` if no generation has the digest; `not-permitted` if `write` is true and another user has published the memory;
    * `limit-exceeded` if the reader's user holds too much memory that other users have replaced or removed
    */
-  map(reader: Holder, { name, write, digest }: MapRequest): Stored | undefined {
-    const memory = this.wanted({ name, digest });
+  map(reader: Holder, { name, write, digest, rank }: MapRequest): Stored | undefined {
+    const memory = this.wanted({ name, digest, rank });
     if (memory === undefined) return undefined;
     if (write) this.#checkOwner(reader, memory, "write");
     const reading = memory.readers.get(reader);
@@ -301,10 +371,11 @@ export class StoredMemories implements Disposable {
    *
    * @throws {SharingError} `not-found` if there is none
    */
-  #withDigest(newest: Stored, digits: string): Stored {
-    const { name } = newest;
+  #withDigest(newest: readonly Stored[], rank: readonly [number, number], digits: string): Stored {
+    const { name } = newest[0]!;
     const replaced = [...this.#replaced.get(name) ?? []].sort((one, other) => other.generation - one.generation);
-    const generations = [newest, ...replaced];
+    const generations = [...newest, ...replaced].filter((memory) => isOfRank(memory, rank));
+    if (generations.length === 0) return ofRank(newest, rank);
     const found = generations.find(({ digest }) => digest?.startsWith(digits));
     if (found !== undefined) return found;
     const digests = new Set(generations.map(({ digest }) => digest ?? "unknown"));
@@ -364,12 +435,20 @@ export class StoredMemories implements Disposable {
 
   /** Returns the generation that is published under a name; 0 if there is none. */
   generationOf(name: string): number {
-    return this.#published.get(name)?.generation ?? 0;
+    return this.#published.get(name)?.[0]?.generation ?? 0;
   }
 
-  /** Returns whether there is an unpublished allocation of a name, or a request for one that waits for room. */
-  isBeingWritten(name: string): boolean {
-    return this.#unpublished.has(name);
+  /** Returns the generation that is published under a name as a set of `count` ranks; 0 if there is none. */
+  generationOfSet(name: string, count: number): number {
+    return this.#published.get(name)?.length === count ? this.generationOf(name) : 0;
+  }
+
+  /**
+   * Returns whether there is an unpublished allocation of a name and a rank of a set, or a request for one that waits for
+   * room.
+   */
+  isBeingWritten(request: Pick<CreateRequest, "name" | "set">): boolean {
+    return this.#unpublished.has(nameWithRank(request));
   }
 
   /**
@@ -463,13 +542,14 @@ export class StoredMemories implements Disposable {
    *
    * @throws {SharingError} `not-found` if no generation has the digest
    */
-  wanted({ name, digest }: Pick<MapRequest, "name" | "digest">): Stored | undefined {
+  wanted({ name, digest, rank }: Pick<MapRequest, "name" | "digest" | "rank">): Stored | undefined {
     const newest = this.#published.get(name);
-    return newest === undefined || digest === undefined ? newest : this.#withDigest(newest, digest);
+    if (newest === undefined) return undefined;
+    return digest === undefined ? ofRank(newest, rank) : this.#withDigest(newest, rank, digest);
   }
 
-  /** Returns the allocation published under a name; undefined if there is none. */
-  publishedAs(name: string): Stored | undefined {
+  /** Returns the allocation published under a name, or those of all ranks; undefined if there is none. */
+  publishedAs(name: string): readonly Stored[] | undefined {
     return this.#published.get(name);
   }
 
@@ -485,10 +565,10 @@ export class StoredMemories implements Disposable {
    * @throws {SharingError} `not-permitted` if another user has published the memory
    */
   remove(holder: Holder, name: string): boolean {
-    const memory = this.#published.get(name);
-    if (memory === undefined) return false;
-    this.#checkOwner(holder, memory, "remove");
-    this.#retire(memory, "removed");
+    const memories = this.#published.get(name);
+    if (memories === undefined) return false;
+    this.#checkOwner(holder, memories[0]!, "remove");
+    this.#retire(memories, "removed");
     return true;
   }
 
@@ -519,30 +599,31 @@ export class StoredMemories implements Disposable {
   #evictOne(device: CudaDevice): boolean {
     const [oldest] = this.#unused(device).sort((one, other) => one.lastUse - other.lastUse);
     if (oldest === undefined) return false;
-    this.#retire(oldest, "removed");
+    this.#retire(this.#published.get(oldest.name)!, "removed");
     return true;
   }
 
-  /** Returns the published allocations on a device that no process has mapped. */
+  /** Returns the published allocations on a device that may be evicted. No process has mapped any rank of their sets. */
   #unused(device: CudaDevice): Stored[] {
-    return [...this.#published.values()].filter((memory) =>
-      memory.readers.size === 0 && !memory.mayBeClaimed && !memory.keep && memory.mover === undefined &&
-      memory.place === "device" && isSameUuid(memory.device, device.uuid)
-    );
+    const isUnused = ({ readers, mayBeClaimed, keep, mover }: Stored): boolean =>
+      readers.size === 0 && !mayBeClaimed && !keep && mover === undefined;
+    return [...this.#published.values()].filter((memories) => memories.every(isUnused)).flat()
+      .filter((memory) => memory.place === "device" && isSameUuid(memory.device, device.uuid));
   }
 
-  /** Unpublishes an allocation, which is freed once no process has it mapped. */
-  #retire(memory: Stored, state: "replaced" | "removed"): void {
-    this.#table.write({ type: state, id: memory.id });
-    memory.state = state;
-    if (this.#published.get(memory.name) === memory) {
-      this.#published.delete(memory.name);
-      this.#budget.onNameRemoved(memory.name);
-      this.#replaced.delete(memory.name);
+  /** Unpublishes the allocations of a name, which are freed once no process has them mapped. */
+  #retire(memories: readonly Stored[], state: "replaced" | "removed"): void {
+    for (const { id } of memories) this.#table.write({ type: state, id });
+    const { name } = memories[0]!;
+    for (const memory of memories) memory.state = state;
+    if (this.#published.get(name) === memories) {
+      this.#published.delete(name);
+      for (const memory of memories) this.#budget.onNameRemoved(memory);
+      this.#replaced.delete(name);
     } else if (state === "replaced") {
-      this.#addReplaced(memory);
+      for (const memory of memories) this.#addReplaced(memory);
     }
-    this.#dropIfUnused(memory);
+    for (const memory of memories) this.#dropIfUnused(memory);
   }
 
   #dropIfUnused(memory: Stored): void {
@@ -560,7 +641,10 @@ export class StoredMemories implements Disposable {
   /** Frees an allocation that has no record in the table, or that the table has already recorded as gone. */
   #forget(memory: Stored): void {
     this.#memories.delete(memory.id);
-    if (willBePublished(memory)) this.#addUnpublished(memory.name, -1);
+    if (willBePublished(memory)) {
+      this.#addUnpublished(memory, -1);
+      this.#sets.break(memory);
+    }
     const replaced = this.#replaced.get(memory.name);
     if (replaced?.delete(memory) === true && replaced.size === 0) this.#replaced.delete(memory.name);
     this.#budget.remove(memory);
@@ -606,7 +690,8 @@ export class StoredMemories implements Disposable {
       const { device } = source;
       const record: StoredRecord = {
         ...{ id, name, device, byteLength, size, metadata: undefined, uid, created: Date.now(), generation: 0 },
-        ...{ published: 0, state: "new", digest: undefined, keep: false, place: to, descriptor: id, target: source.id },
+        ...{ published: 0, state: "new", digest: undefined, keep: false, place: to, descriptor: id },
+        ...{ target: source.id, set: undefined },
       };
       return await this.#register(newMemory(record, handle, mover));
     } catch (error) {
@@ -681,11 +766,12 @@ export class StoredMemories implements Disposable {
   }
 
   /** Counts the unpublished allocations of a name. When the last one is gone, retries the requests that wait for that. */
-  #addUnpublished(name: string, count: 1 | -1): void {
-    const sum = (this.#unpublished.get(name) ?? 0) + count;
-    if (sum > 0) return void this.#unpublished.set(name, sum);
-    this.#unpublished.delete(name);
-    this.#awaited.notify(name);
+  #addUnpublished(request: Pick<CreateRequest, "name" | "set">, count: 1 | -1): void {
+    const key = nameWithRank(request);
+    const sum = (this.#unpublished.get(key) ?? 0) + count;
+    if (sum > 0) return void this.#unpublished.set(key, sum);
+    this.#unpublished.delete(key);
+    this.#awaited.notify(request.name);
   }
 
   #checkOwner({ peer: { uid } }: Holder, memory: Stored, action: string): void {
@@ -699,4 +785,27 @@ export class StoredMemories implements Disposable {
   *#records(): Iterable<StoredRecord> {
     for (const memory of this.#memories.values()) if (memory.isWritten) yield recordOf(memory);
   }
+}
+
+/** Returns allocations of a set in the order of their ranks. */
+function byRank(memories: readonly Stored[]): readonly Stored[] {
+  return memories.toSorted((one, other) => (one.set?.rank ?? 0) - (other.set?.rank ?? 0));
+}
+
+function isOfRank({ set }: Stored, [rank, count]: readonly [number, number]): boolean {
+  return set === undefined ? count === 1 : set.rank === rank && set.count === count;
+}
+
+/**
+ * Returns the memory of a rank.
+ *
+ * @throws {SharingError} `not-found` if there is another number of ranks
+ */
+function ofRank(memories: readonly Stored[], rank: readonly [number, number]): Stored {
+  const found = memories.find((memory) => isOfRank(memory, rank));
+  if (found !== undefined) return found;
+  const name = JSON.stringify(memories[0]!.name);
+  const wanted = rank[1] === 1 ? "as a whole" : `for rank ${rank[0]} of ${rank[1]}`;
+  const published = memories.length === 1 ? "as a whole" : `for ${memories.length} ranks`;
+  throw new SharingError("not-found", `Cannot map ${name} ${wanted}: it is published ${published}`);
 }
