@@ -40,6 +40,7 @@ class _File:
     data_offset: int
     before: os.stat_result
     header_digest: str
+    metadata: dict[str, str]
 
     @property
     def source(self) -> dict[str, Any]:
@@ -94,6 +95,11 @@ class SafetensorsFiles(Closing):
     @property
     def tensors(self) -> list[FileTensor]:
         return [each for file in self._files for each in file.tensors]
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """The metadata stored in the files."""
+        return {key: value for file in self._files for key, value in file.metadata.items()}
 
     @property
     def sources(self) -> list[dict[str, Any]]:
@@ -238,7 +244,7 @@ def _open(path: str, names: set[str] | None) -> _File:
             header = os.pread(descriptor, length, PREFIX)
             if len(header) < length:
                 raise ValueError("its header is cut off")
-            tensors = parse_header(header, before.st_size - PREFIX - length)
+            tensors, metadata = parse_header(header, before.st_size - PREFIX - length)
         except ValueError as error:
             raise ValueError(f"Cannot read {path}: it is not a safetensors file: {error}") from None
         if names is not None:
@@ -248,7 +254,7 @@ def _open(path: str, names: set[str] | None) -> _File:
             # Tensors that the index omits, or assigns to another file, are not part of the model.
             tensors = [each for each in tensors if each.name in names]
         digest = hashlib.sha256(prefix + header).hexdigest()
-        return _File(path, descriptor, tensors, PREFIX + length, before, digest)
+        return _File(path, descriptor, tensors, PREFIX + length, before, digest, metadata)
     except BaseException:
         os.close(descriptor)
         raise

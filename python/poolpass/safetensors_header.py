@@ -42,9 +42,9 @@ def header_length(prefix: bytes, size: int) -> int:
     return length
 
 
-def parse_header(header: bytes, nbytes: int) -> list[FileTensor]:
-    """Returns the tensors in the order of their bytes. They fill the data without gaps. Raises ValueError, which says
-    what is wrong.
+def parse_header(header: bytes, nbytes: int) -> tuple[list[FileTensor], dict[str, str]]:
+    """Returns the tensors in the order of their bytes, and the file's metadata. The tensors fill the data without gaps.
+    Raises ValueError, which says what is wrong.
 
     header: the JSON. `nbytes` is the size of the data that follows it.
     """
@@ -65,7 +65,7 @@ def parse_header(header: bytes, nbytes: int) -> list[FileTensor]:
         end += each.nbytes
     if end != nbytes:
         raise ValueError(f"its tensors have {end} bytes, and the file has {nbytes} bytes of data")
-    return tensors
+    return tensors, metadata
 
 
 def parse_index(text: bytes) -> dict[str, set[str]]:

@@ -38,9 +38,7 @@ def copy_file(descriptor: int, address: int, nbytes: int, device: int, *, to_dev
             return
         calls.copy(host_address, address + begin, len(data), DEVICE_TO_HOST, stream, device)
         calls.synchronize(stream, device)
-        while data:
-            written = os.pwrite(descriptor, data, begin)
-            begin, data = begin + written, data[written:]
+        write_at(descriptor, data, begin)
 
     begins = range(0, nbytes, PIECE)
     move_pieces(begins, min(PIECE, nbytes), device, min(THREADS, len(begins)), act)
@@ -55,6 +53,13 @@ def read_at(descriptor: int, data: memoryview, byte_offset: int) -> int:
             break
         count += length
     return count
+
+
+def write_at(descriptor: int, data: memoryview, byte_offset: int) -> None:
+    """Writes all of `data` to a file."""
+    while data:
+        written = os.pwrite(descriptor, data, byte_offset)
+        byte_offset, data = byte_offset + written, data[written:]
 
 
 class _Moves(Generic[Piece]):

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import math
+import os
 import weakref
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -345,26 +346,31 @@ class StoreClient(Closing):
         answer = self._link.ask(document, deadline_of(timeout)).answer
         return [_entry_of(each) for each in objects_of(answer or {}, "entries")]
 
-    def offload(self, name: str, *, to: Literal["host"] = "host", timeout: float | None = None) -> None:
-        """Moves what is published under a name from its device to host memory that the store keeps, and frees the
-        device memory. Processes in which it sleeps keep it; no process may have it mapped, including this one. The
-        process that maps or wakes it next moves it back, and others wait for that.
+    def offload(self, name: str, *, to: StrPath = "host", timeout: float | None = None) -> None:
+        """Moves what is published under a name from its device to host memory that the store keeps, or to a file, and
+        frees the device memory. Processes in which it sleeps keep it; no process may have it mapped, including this
+        one. The process that maps or wakes it next moves it back, and others wait for that.
 
         If this fails or the process exits, the memory stays where it was.
 
+        to: "host", or the path of an existing folder, in which weights become the file NAME@DIGEST.safetensors. It is
+        complete when it appears, and stays when the weights are moved back. Their digest is then checked.
         timeout: how many seconds to wait while another process moves it.
 
         Raises SharingError: "in-use" if a process has it mapped; the message names the processes. "not-found",
         "not-permitted" if another user has published it, "bad-message" if the store is of an earlier version,
-        "device-not-visible", "timed-out", "peer-gone".
+        "not-supported" if weights cannot be written to a file, because a tensor is transposed in memory,
+        "device-not-visible", "timed-out", "peer-gone". Raises OSError.
 
             client.offload("model")
             held = weights.load(client, "model")  # back on the device
         """
         m.check_name(name, "the name of an entry")
-        if to != "host":
-            raise ValueError(f'Cannot move {quoted(name)} to {to!r}: to must be "host"')
-        move(self._link, name, {"name": name}, to, deadline_of(timeout))
+        place: Literal["host", "file"] = "host" if to == "host" else "file"
+        folder = "" if to == "host" else os.path.abspath(os.fsdecode(to))
+        if folder and not os.path.isdir(folder):
+            raise NotADirectoryError(f'Cannot move {quoted(name)} to {folder}: give "host", or an existing folder')
+        move(self._link, name, {"name": name}, place, deadline_of(timeout), folder)
 
     def remove(self, name: str, *, timeout: float | None = None) -> None:
         """Takes the name from what is published under it. The memory goes when its last reader has released it.

@@ -542,7 +542,7 @@ class StoreLink:
             elif "place" not in document:
                 raise m.ProtocolError("The answer of a store has no descriptor")
         elif request.may_bring:
-            if request.document["do"] == "move" and document.get("moving") is True:
+            if request.document["do"] == "move" and document.get("moving") is True and "memory" in document:
                 # The next store must know of it, if one takes over meanwhile.
                 request.hold = Hold(number_of(document, "memory", 1))
                 self._holds.add(request.hold)

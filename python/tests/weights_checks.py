@@ -615,10 +615,50 @@ class WeightsTest(unittest.TestCase):
         held.wake()
         self.assertEqual(held.verify(), held.digest)
         held.release()
-        self.assertRaises(ValueError, self.client.offload, "moved", to="disk")
+        self.assertRaises(NotADirectoryError, self.client.offload, "moved", to="disk")
         with self.assertRaises(SharingError) as caught:
             self.client.offload("none")
         self.assertEqual(caught.exception.code, "not-found")
+
+    def test_offload_to_files(self) -> None:
+        folder = os.path.join(os.environ["POOLPASS_WEIGHTS_FOLDER"], "offloaded")
+        os.mkdir(folder)
+        source = {
+            "a": torch.arange(3_000_000.0), "b": torch.arange(3.0).to(torch.bfloat16), "c": torch.empty(0),
+            "pairs": torch.arange(8, dtype=torch.uint8).view(torch.float4_e2m1fn_x2).reshape(2, 4),
+        }
+        many = {f"{index}.{'ü' * 1000}": torch.tensor([index]) for index in range(600)}
+        for name, tensors in (("a/b", source), ("many", many)):
+            held = weights.publish(self.client, name, tensors)
+            held.sleep()
+            self.client.offload(name, to=folder)
+            path = os.path.join(folder, f"{name.replace('/', '%2F')}@{held.digest}.safetensors")
+            self.assertEqual([each.place for each in self.client.entries() if each.name == name], [path])
+            with weights.publish(self.client, "copy", path) as copy:
+                self.assertEqual(copy.digest, held.digest)
+            held.wake()
+            self.assertEqual(held.verify(), weights.revision_of(tensors))
+            with weights.load(self.client, name) as again:
+                self.assertEqual(set(again), set(tensors))
+            # A file that was changed in the meantime.
+            held.sleep()
+            self.client.offload(name, to=pathlib.Path(folder))
+            with open(path, "r+b") as file:
+                file.seek(-1, os.SEEK_END)
+                last = file.read()
+                file.seek(-1, os.SEEK_END)
+                file.write(bytes([last[0] ^ 1]))
+            with self.assertRaises(SharingError) as caught:
+                held.wake()
+            self.assertEqual((caught.exception.code, held.is_asleep), ("digest-mismatch", True))
+            write_file(path, {"other": torch.ones(2)})
+            self.assertRaisesRegex(SharingError, '"other"|lacks its list', weights.load, self.client, name)
+            held.release()
+        self.assertEqual(len(os.listdir(folder)), 2)
+        model = tied()
+        weights.publish(self.client, "strided", model).release()
+        self.assertRaisesRegex(SharingError, '"transposed" is transposed', self.client.offload, "strided", to=folder)
+        self.assertEqual(len(os.listdir(folder)), 2)
 
     def test_sleep_with_a_store_that_does_not_know_it(self) -> None:
         held = weights.publish(self.client, "old", {"a": torch.arange(4.0)})
