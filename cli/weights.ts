@@ -1,10 +1,19 @@
 /**
- * `poolpass weights`: publishes safetensors files in a store, lists the weights there, and verifies them.
+ * `poolpass weights`: publishes safetensors files in a store, lists and verifies the weights there, moves them to host
+ * memory or files and back, and saves and restores them.
  *
  * @module
  */
 import { type Cuda, StoreClient, type StoreEntry } from "../mod.ts";
-import { mapWeights, publishWeights } from "../weights.ts";
+import { resolve } from "node:path";
+import {
+  mapWeights,
+  offloadWeights,
+  publishWeights,
+  restoreWeights,
+  type SavedWeights,
+  saveWeights,
+} from "../weights.ts";
 import { summaryOfWeights } from "../src/weights/weights_metadata.ts";
 import { type Command, readOptions, type Terminal, UsageError } from "./command_line.ts";
 import { openCuda } from "./open_cuda.ts";
@@ -14,15 +23,25 @@ import { formatBytes, formatCount } from "./status/units.ts";
 const help = `Usage: poolpass weights publish FILE --name NAME --store SOCKET [options]
        poolpass weights list --store SOCKET [options]
        poolpass weights verify NAME --store SOCKET [options]
+       poolpass weights offload NAME --to host|FOLDER --store SOCKET [options]
+       poolpass weights wake NAME --store SOCKET [options]
+       poolpass weights save FOLDER [NAME...] --store SOCKET [options]
+       poolpass weights restore FOLDER --store SOCKET [options]
 
 Weights that stay on the GPU: publish loads a safetensors file into a store, from which other processes map it by its
 name. A model in several files is published by the path of its index, such as model.safetensors.index.json. Weights have
 a revision, a digest of their names, dtypes, shapes and bytes. verify computes the digest of what is in memory now, and
 fails if it is not the one that was published; NAME may be NAME@DIGEST, with at least 8 digits.
 
+offload moves weights to host memory of the store, or to a safetensors file in a folder, and frees the GPU's memory; no
+process may have them mapped. wake brings them back now; a process that maps them brings them back, too. save writes the
+weights of a store to files in a folder, and restore publishes them again, for instance after a reboot. What cannot be
+saved or restored is named, and the rest is done; the exit status is 1 then.
+
 Options:
   --store SOCKET  the socket of the store, as it was given to poolpass store
   --name NAME     the name to publish the weights under
+  --to PLACE      where offload moves the weights: host, or a folder
   --device N      the device to load them on, by its number as poolpass devices lists it; otherwise, the first
   --json          print the list as JSON
   --driver NAME   cuda or software; otherwise, what POOLPASS_DRIVER says, or a GPU if there is one
@@ -30,11 +49,14 @@ Options:
 Examples:
   poolpass weights publish model.safetensors --name llama-8b --store /run/poolpass.sock
   poolpass weights list --store /run/poolpass.sock
-  poolpass weights verify llama-8b@3fa9c1d2 --store /run/poolpass.sock`;
+  poolpass weights verify llama-8b@3fa9c1d2 --store /run/poolpass.sock
+  poolpass weights offload llama-8b --to host --store /run/poolpass.sock
+  poolpass weights save /nvme/models --store /run/poolpass.sock`;
 
 const options = {
   store: { type: "string" },
   name: { type: "string" },
+  to: { type: "string" },
   device: { type: "string" },
   json: { type: "boolean" },
   driver: { type: "string" },
@@ -43,36 +65,93 @@ const options = {
 /** The command `poolpass weights`. */
 export const weightsCommand: Command = {
   name: "weights",
-  summary: "publish a model's weights in a store, list and verify them",
+  summary: "publish a model's weights in a store, and manage them there",
   help,
   run,
 };
 
 /** The number of digits of a revision that are printed: enough to tell any weights apart. */
 const printedDigits = 12;
-const actions = ["publish", "list", "verify"] as const;
+/** For each action, what it takes: a phrase, and how many there may be. */
+const actions = {
+  publish: { needs: "one argument: a file", least: 1, most: 1 },
+  list: { needs: "no argument", least: 0, most: 0 },
+  verify: { needs: "one argument: a name", least: 1, most: 1 },
+  offload: { needs: "one argument: a name", least: 1, most: 1 },
+  wake: { needs: "one argument: a name", least: 1, most: 1 },
+  save: { needs: "a folder, and then names", least: 1, most: Infinity },
+  restore: { needs: "one argument: a folder", least: 1, most: 1 },
+} as const;
 
 async function run(args: readonly string[], terminal: Terminal): Promise<number> {
-  const { files: [action, argument, ...surplus], values } = readOptions(args, options);
-  const isKnown = actions.some((each) => each === action);
-  if (!isKnown) throw new UsageError(`Say what to do: poolpass weights ${actions.join(", ")}`);
-  const takesArgument = action !== "list";
-  if (takesArgument !== (argument !== undefined) || surplus.length > 0) {
-    const needed = action === "list" ? "no argument" : `one argument: ${action === "publish" ? "a file" : "a name"}`;
-    throw new UsageError(`poolpass weights ${action} takes ${needed}`);
+  const { files: [action, ...given], values } = readOptions(args, options);
+  if (action === undefined || !Object.hasOwn(actions, action)) {
+    throw new UsageError(`Say what to do: poolpass weights ${Object.keys(actions).join(", ")}`);
   }
-  const { store, name, device, json, driver } = values;
+  const known = action as keyof typeof actions;
+  const { needs, least, most } = actions[known];
+  if (given.length < least || given.length > most) throw new UsageError(`poolpass weights ${action} takes ${needs}`);
+  const { store, name, to, device, json, driver } = values;
   if (store === undefined) throw new UsageError("Say where the store is: --store SOCKET");
-  if ((action === "publish") !== (name !== undefined)) {
+  if ((known === "publish") !== (name !== undefined)) {
     throw new UsageError(name === undefined ? "Say under which name: --name NAME" : "--name is for publish alone");
   }
+  if ((known === "offload") !== (to !== undefined)) {
+    throw new UsageError(to === undefined ? "Say where to: --to host, or --to FOLDER" : "--to is for offload alone");
+  }
   using cuda = openCuda(driver);
-  const { signal } = terminal;
+  const { signal, print } = terminal;
   await using client = await StoreClient.connect(cuda, store, { signal });
-  if (action === "list") terminal.print(listOf(await client.entries(), json));
-  else if (action === "verify") await verify(client, argument!, terminal);
-  else await publish({ cuda, client, file: argument!, name: name!, device }, terminal);
+  const [argument = "", ...names] = given;
+  switch (known) {
+    case "publish":
+      await publish({ cuda, client, file: argument, name: name!, device }, terminal);
+      return 0;
+    case "list":
+      print(listOf(await client.entries(), json));
+      return 0;
+    case "verify":
+      await verify(client, argument, terminal);
+      return 0;
+    case "offload":
+      await offloadWeights(client, argument, { to: to === "host" ? to : resolve(to!), signal });
+      return await printPlace(client, argument, print);
+    case "wake": {
+      await checkPublished(client, argument);
+      await using _weights = await mapWeights(client, argument, { signal });
+      return await printPlace(client, argument, print);
+    }
+    case "save": {
+      const options = names.length === 0 ? { signal } : { names, signal };
+      return report("saved", await saveWeights(client, resolve(argument), options), terminal);
+    }
+    case "restore":
+      return report(
+        "restored",
+        await restoreWeights(client, resolve(argument), { devices: cuda.devices, signal }),
+        terminal,
+      );
+  }
+}
+
+/** Prints where weights are now. */
+async function printPlace(client: StoreClient, name: string, print: Terminal["print"]): Promise<number> {
+  const [own] = name.split("@");
+  const entry = (await client.entries()).find((entry) => entry.name === own);
+  if (entry === undefined) return 0;
+  const { place, device, byteLength } = entry;
+  const where = place === "device" ? device : place;
+  print(
+    `${printable(entry.name)}: ${formatBytes(byteLength)} in ${printable(where === "host" ? "host memory" : where)}`,
+  );
   return 0;
+}
+
+/** Prints what was saved or restored, and what was not. Returns the exit status. */
+function report(done: string, { names, refused }: SavedWeights, { print }: Terminal): number {
+  for (const name of names) print(`${printable(name)}: ${done}`);
+  for (const { name, error } of refused) print(`${printable(name)}: not ${done}: ${printable(error.message)}`);
+  return refused.length === 0 ? 0 : 1;
 }
 
 interface Publication {
@@ -102,15 +181,17 @@ async function publish({ cuda, client, file, name, device }: Publication, termin
   );
 }
 
-async function verify(client: StoreClient, name: string, { print, signal }: Terminal): Promise<void> {
+/** Throws if nothing is published under a name, for which a client would wait. */
+async function checkPublished(client: StoreClient, name: string): Promise<void> {
   const [own] = name.split("@");
   const entries = await client.entries();
-  if (!entries.some((entry) => entry.name === own)) {
-    const names = entries.map((entry) => printable(JSON.stringify(entry.name))).join(", ");
-    throw new Error(
-      `Nothing is published as ${JSON.stringify(own)}; the store has ${names === "" ? "nothing" : names}`,
-    );
-  }
+  if (entries.some((entry) => entry.name === own)) return;
+  const names = entries.map((entry) => printable(JSON.stringify(entry.name))).join(", ");
+  throw new Error(`Nothing is published as ${JSON.stringify(own)}; the store has ${names === "" ? "nothing" : names}`);
+}
+
+async function verify(client: StoreClient, name: string, { print, signal }: Terminal): Promise<void> {
+  await checkPublished(client, name);
   await using weights = await mapWeights(client, name, { signal });
   const digest = await weights.verify({ signal });
   const isStated = weights.digest !== undefined;
@@ -124,7 +205,9 @@ const columns = [
   { name: "size", align: "right" },
   { name: "tensors", align: "right" },
   { name: "dtypes" },
+  { name: "place" },
   { name: "readers", align: "right" },
+  { name: "sleepers", align: "right" },
 ] as const;
 
 /** Returns the weights among the entries of a store, as a table or as JSON. */
@@ -134,9 +217,12 @@ function listOf(entries: readonly StoreEntry[], asJson: boolean): string {
     return summary === undefined ? [] : [{ entry, summary }];
   });
   if (asJson) {
-    const members = weights.map(({ entry: { name, generation, byteLength, device, readers }, summary }) => (
-      { name, ...summary, generation, byteLength, device, readers: readers.map(({ pid }) => pid) }
-    ));
+    const pidsOf = (peers: StoreEntry["readers"]) => peers.map(({ pid }) => pid);
+    const members = weights.map(({ entry, summary }) => {
+      const { name, generation, byteLength, device, place, readers, sleepers } = entry;
+      const holders = { readers: pidsOf(readers), sleepers: pidsOf(sleepers) };
+      return { name, ...summary, generation, byteLength, device, place, ...holders };
+    });
     return JSON.stringify(members, undefined, 2);
   }
   if (weights.length === 0) return "The store has no weights";
@@ -147,7 +233,9 @@ function listOf(entries: readonly StoreEntry[], asJson: boolean): string {
     formatBytes(entry.byteLength),
     tensors === undefined ? "" : formatCount(tensors),
     dtypes.map(printable).join(", "),
+    printable(entry.place),
     formatCount(entry.readers.length),
+    formatCount(entry.sleepers.length),
   ]);
   return formatTable(columns, rows).join("\n");
 }

@@ -1,5 +1,5 @@
 import { assertEquals, assertMatch } from "@std/assert";
-import { writeFileSync } from "node:fs";
+import { readdirSync, truncateSync, writeFileSync } from "node:fs";
 import { MemoryStore, open } from "../../mod.ts";
 import { writeSafetensors } from "../../safetensors.ts";
 import { shimRefusal } from "../../ffi/native/shim/shim.ts";
@@ -41,8 +41,18 @@ test(
       const listed = await weights("list", "--store", store);
       assertEquals([listed.code, listed.errors], [0, ""]);
       const [heads, row] = listed.output.trimEnd().split("\n");
-      assertEquals(heads!.split(/ {2,}/), ["name", "revision", "generation", "size", "tensors", "dtypes", "readers"]);
-      assertEquals(row!.split(/ {2,}/).toSpliced(3, 1), ["layer", revision, "1", "2", "F32, BF16", "0"]);
+      assertEquals(heads!.split(/ {2,}/), [
+        "name",
+        "revision",
+        "generation",
+        "size",
+        "tensors",
+        "dtypes",
+        "place",
+        "readers",
+        "sleepers",
+      ]);
+      assertEquals(row!.split(/ {2,}/).toSpliced(3, 1), ["layer", revision, "1", "2", "F32, BF16", "device", "0", "0"]);
       const [entry] = JSON.parse((await weights("list", "--store", store, "--json")).output);
       assertEquals([entry.name, entry.tensors, entry.readers], ["layer", 2, []]);
       assertEquals(entry.digest.slice(0, 12), revision);
@@ -71,7 +81,7 @@ test(
       assertEquals((await weights("publish", file, "--name", "layer", "--store", store)).code, 0);
       const other = await weights("verify", "layer@00000000", "--store", store);
       assertEquals(other.code, 1);
-      assertMatch(other.errors, /the weights of this name are revision [0-9a-f]{64}/);
+      assertMatch(other.errors, /the store has it with the digest [0-9a-f]{64}/);
       writeFileSync(`${folder}/text.safetensors`, "version https://git-lfs");
       const text = await weights("publish", `${folder}/text.safetensors`, "--name", "x", "--store", store);
       assertEquals(text.code, 1);
@@ -81,7 +91,10 @@ test(
 
 test("a wrong command line says what is missing", { skip }, async () => {
   const cases: readonly (readonly [args: string[], error: RegExp])[] = [
-    [[], /^Say what to do: poolpass weights publish, list, verify; poolpass weights --help/],
+    [
+      [],
+      /^Say what to do: poolpass weights publish, list, verify, offload, wake, save, restore; poolpass weights --help/,
+    ],
     [["load"], /^Say what to do/],
     [["publish", "--store", "s", "--name", "n"], /takes one argument: a file/],
     [["list", "extra", "--store", "s"], /takes no argument/],
@@ -97,3 +110,38 @@ test("a wrong command line says what is missing", { skip }, async () => {
     assertMatch(errors, error);
   }
 });
+
+test(
+  "weights are offloaded, woken, saved and restored, and what is cut is named",
+  { skip },
+  () =>
+    withStore(async ({ store, file, folder }) => {
+      const at = ["--store", store];
+      for (const name of ["one", "two"]) await weights("publish", file, "--name", name, ...at);
+      const place = async () => JSON.parse((await weights("list", ...at, "--json")).output)[0].place;
+      const offloaded = await weights("offload", "one", "--to", "host", ...at);
+      assertEquals([offloaded.code, offloaded.errors], [0, ""]);
+      assertMatch(offloaded.output, /^one: \d+ B in host memory\n$/);
+      assertEquals(await place(), "host");
+      assertEquals((await weights("wake", "one", ...at)).code, 0);
+      assertEquals(await place(), "device");
+      const toFile = await weights("offload", "one", "--to", folder, ...at);
+      assertMatch(toFile.output, /^one: \d+ B in .*\/one@[0-9a-f]{64}\.safetensors\n$/);
+      const saved = await weights("save", folder, ...at);
+      assertEquals([saved.code, saved.output], [0, "one: saved\ntwo: saved\n"]);
+      const [cut] = readdirSync(folder).filter((name) => name.startsWith("two@"));
+      truncateSync(`${folder}/${cut}`, 100);
+      const restored = await weights("restore", folder, ...at);
+      assertEquals(restored.code, 1);
+      assertMatch(restored.output, /^one: restored\ntwo: not restored: .*two@/);
+      for (
+        const [args, why] of [[["offload", "one"], /--to host/], [["wake"], /a name/], [
+          ["wake", "x"],
+          /Nothing/,
+        ]] as const
+      ) {
+        const refused = await weights(...args, ...at);
+        assertMatch(refused.errors, why);
+      }
+    }),
+);

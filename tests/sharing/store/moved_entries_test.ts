@@ -3,6 +3,8 @@ import { assert, assertEquals, assertRejects } from "@std/assert";
 import { readFileSync, writeFileSync } from "node:fs";
 import { type Cuda, MemoryStore, type MemoryStoreOptions, SharingError, StoreClient } from "../../../mod.ts";
 import { shimRefusal } from "../../../ffi/native/shim/shim.ts";
+import type { JsonObject } from "../../../src/sharing/protocol/documents.ts";
+import { StoreRequests } from "../../../src/sharing/store/store_requests.ts";
 import { testOnEachDriver } from "../../support/drivers.ts";
 import { startScript } from "../../support/child_process.ts";
 import { inFolder } from "../../support/folders.ts";
@@ -135,6 +137,60 @@ moveTest("a process that is killed while it moves an entry leaves it as it was",
     assertEquals(deviceBytes(store), way === "out" ? before : sizeOfEntry);
   }
 });
+
+/** Changes what clients ask a store for: as those of an earlier version do, or as a store of an earlier version knows it. */
+async function withRequests(change: (what: string, document: JsonObject) => JsonObject, body: () => Promise<void>) {
+  const { perform } = StoreRequests.prototype;
+  StoreRequests.prototype.perform = function (what, document, pending) {
+    const changed = change(what, document);
+    return perform.call(this, changed.do as string, changed, pending);
+  };
+  try {
+    await body();
+  } finally {
+    StoreRequests.prototype.perform = perform;
+  }
+}
+
+moveTest(
+  "a client of an earlier version is refused what is not on its device, and maps it when it is",
+  async (context) => {
+    const client = await context.connect();
+    await publish(client);
+    await client.offload("x");
+    await withRequests((_what, { places: _places, ...known }) => known, async () => {
+      const error = await assertRejects(() => client.map("x"), SharingError, "poolpass weights wake");
+      assertEquals(error.code, "incompatible");
+      assertEquals((await client.entries()).map(({ readers, sleepers }) => [readers.length, sleepers.length]), [[
+        0,
+        0,
+      ]]);
+    });
+    (await client.mapEntry("x"))[Symbol.dispose]();
+    await withRequests((_what, { places: _places, ...known }) => known, async () => {
+      using buffer = await client.map("x");
+      assertEquals(await buffer.read(Uint8Array, { length: 9 }), pattern.subarray(0, 9));
+    });
+  },
+);
+
+moveTest(
+  "a store of an earlier version refuses to let sleep and to move, and all stays as it is",
+  async ({ connect }) => {
+    const client = await connect();
+    await publish(client);
+    const known = (what: string, document: JsonObject) =>
+      ["sleep", "move", "source", "moved"].includes(what) ? { ...document, do: `new ${what}` } : document;
+    await withRequests(known, async () => {
+      using entry = await client.mapEntry("x");
+      for (const ask of [() => entry.sleep(), () => client.offload("x")]) {
+        const error = await assertRejects(ask, SharingError, "a store does not know it");
+        assertEquals(error.code, "bad-message");
+      }
+      assertEquals([entry.isAsleep, await entry.buffer.read(Uint8Array)], [false, pattern]);
+    });
+  },
+);
 
 moveTest("what a process has held asleep is gone with it", async ({ store, cuda, connect }) => {
   const client = await connect();
