@@ -11,7 +11,7 @@ import os
 import re
 import threading
 from contextlib import contextmanager
-from typing import Any, Iterable, Iterator, Literal
+from typing import Any, Callable, Iterable, Iterator, Literal
 
 from .errors import CudaError, CudaUnavailableError, SharingError
 
@@ -88,16 +88,14 @@ class Cuda:
         """Calls a function. Returns what it returns besides the error."""
         error, *values = getattr(self._runtime, name)(*arguments)
         if error != self._success:
-            code = getattr(error, "name", str(error))
-            raise CudaError(f"{name} failed: {code} ({int(error)})", code=code, number=int(error), call=name)
+            raise _failure(name, error)
         return values[0] if values else None
 
     def call_driver(self, name: str, *arguments: Any) -> Any:
         """Calls a function of the driver. Returns what it returns besides the error."""
         error, *values = getattr(self._driver, name)(*arguments)
         if int(error) != 0:
-            code = getattr(error, "name", str(error))
-            raise CudaError(f"{name} failed: {code} ({int(error)})", code=code, number=int(error), call=name)
+            raise _failure(name, error)
         return values[0] if values else None
 
     def _identify(self, ordinal: int) -> tuple[bytes, Literal["GPU", "MIG"]]:
@@ -230,8 +228,7 @@ class Cuda:
         if error == self._not_ready:
             return False
         if error != self._success:
-            code = getattr(error, "name", str(error))
-            raise CudaError(f"cudaEventQuery failed: {code}", code=code, number=int(error), call="cudaEventQuery")
+            raise _failure("cudaEventQuery", error)
         return True
 
     def wait(self, stream: int, event: Any, ordinal: int) -> None:
@@ -417,6 +414,18 @@ class Cuda:
         self.copy(ctypes.addressof(host), address, nbytes, DEVICE_TO_HOST, stream, ordinal)
         self.synchronize(stream, ordinal)
         return host.raw
+
+
+# Returns what to add to the message of an illegal access, depending on what is mapped. Set by modules that map memory.
+explain_illegal_access: Callable[[], str] | None = None
+# cudaErrorIllegalAddress, which the driver calls CUDA_ERROR_ILLEGAL_ADDRESS.
+_ILLEGAL_ADDRESS = 700
+
+
+def _failure(call: str, error: Any) -> CudaError:
+    number, code = int(error), getattr(error, "name", str(error))
+    more = explain_illegal_access() if number == _ILLEGAL_ADDRESS and explain_illegal_access is not None else ""
+    return CudaError(f"{call} failed: {code} ({number}){more}", code=code, number=number, call=call)
 
 
 def _choose_driver() -> Literal["cuda", "software"]:

@@ -28,6 +28,10 @@ class MappedEntry:
     def is_asleep(self) -> bool:
         return not self._memory.is_mapped
 
+    @property
+    def is_read_only(self) -> bool:
+        return self._holding.is_read_only
+
     def is_same_as(self, other: MappedEntry) -> bool:
         """Whether both are mappings of the same memory in the store."""
         with self._link.loop.lock:

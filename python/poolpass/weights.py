@@ -18,11 +18,14 @@ import math
 import os
 import re
 import sys
+import weakref
+from contextlib import nullcontext
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Mapping, Sequence
 
 from . import __version__
+from . import cuda as cuda_calls
 from .captured import Captured, capture, registered
 from .cuda import cuda
 from .device_array import DeviceArray, is_shape
@@ -50,6 +53,21 @@ _MINIMUM_DIGITS = 8
 # The maximum size in bytes of a list of tensors in the metadata. A longer list is stored in the memory itself, where
 # its size is limited to _MAXIMUM_MANIFEST.
 _MAXIMUM_LISTED, _MAXIMUM_MANIFEST = 2**20, 2**28
+
+
+# The weights of this process, for the message of an error.
+_in_use: weakref.WeakSet[Weights] = weakref.WeakSet()
+
+
+def _explain_illegal_access() -> str:
+    names = sorted({quoted(each.name) for each in list(_in_use) if each._entry.is_read_only})
+    if not names:
+        return ""
+    listed = ", ".join(names[:5])
+    return f"; the weights {listed} are mapped for reading: if a kernel wrote them, run again under guard()"
+
+
+cuda_calls.explain_illegal_access = _explain_illegal_access
 
 
 @dataclass(frozen=True)
@@ -107,6 +125,7 @@ class Weights(Mapping[str, Any]):
         self._views: TorchViews | None = TorchViews(array)
         self._first_address = int(self._views.bytes.data_ptr())
         self._digest = _digest_of(metadata)
+        _in_use.add(self)
 
     @property
     def digest(self) -> str:
@@ -148,7 +167,10 @@ class Weights(Mapping[str, Any]):
     def guard(self) -> Any:
         """Returns a context manager in which any PyTorch operator that would write to one of the tensors raises
         RuntimeError instead of causing a fault of the device. The error names the operator and the tensor. Intended for
-        debugging, because it adds a few microseconds to each operator."""
+        debugging, because it adds a few microseconds to each operator. Has no effect on weights that are mapped for
+        writing."""
+        if not self._entry.is_read_only:
+            return nullcontext()
         places = dict.fromkeys(self._tensors.values())
         return write_guard(self._what, [
             (self._first_address + each.place.byte_offset, each.place.nbytes, each.place.name) for each in places

@@ -354,6 +354,11 @@ class WeightsTest(unittest.TestCase):
             for each in model.parameters():
                 each.grad = torch.ones_like(each)
             self.assertRaisesRegex(RuntimeError, "adamw.*0.weight", optimizer.step)
+        with mock.patch.object(runtime, "cudaDeviceSynchronize", lambda: (700,)):
+            with self.assertRaisesRegex(CudaError, '"written".* are mapped for reading.*guard'):
+                cuda().synchronize_device(0)
+        with weights.load(self.client, "written", write=True) as writable, writable.guard():
+            writable["0.weight"].add_(0)
 
     def test_files(self) -> None:
         folder = os.path.join(os.environ["POOLPASS_WEIGHTS_FOLDER"], "model")
