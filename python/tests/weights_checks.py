@@ -46,12 +46,12 @@ def write_file(path: str, tensors: dict[str, Any]) -> None:
         file.write(len(text).to_bytes(8, "little") + text + data)
 
 
-def publish_by_command(store: str, path: str, name: str) -> str:
+def command(store: str, *arguments: str) -> str:
     assert DENO is not None
     return subprocess.check_output(
         [
             DENO, "run", "--allow-all", "--no-check", "--no-lock", os.path.join(support.ROOT, "cli", "main.ts"),
-            "weights", "publish", path, "--name", name, "--store", store, "--driver", "software",
+            "weights", *arguments, "--store", store, "--driver", "software",
         ],
         text=True, timeout=support.TIMEOUT,
     )
@@ -404,7 +404,7 @@ class WeightsTest(unittest.TestCase):
         for path in (whole, index):
             held = weights.publish(self.client, "files", path)
             address, tensors = held["d"].data_ptr(), held.metadata["tensors"]
-            self.assertIn(digest[:12], publish_by_command(self.path, path, "files"))
+            self.assertIn(digest[:12], command(self.path, "publish", path, "--name", "files"))
             self.assertTrue(held.update())
             self.assertEqual((held.digest, held["d"].data_ptr(), held.verify()), (digest, address, digest))
             self.assertEqual(held.metadata["tensors"], tensors)
@@ -660,10 +660,22 @@ class WeightsTest(unittest.TestCase):
             self.assertRaisesRegex(SharingError, '"other"|lacks its list', weights.load, self.client, name)
             held.release()
         self.assertEqual(len(os.listdir(folder)), 2)
+        # What one language moves, the other one brings back.
+        with weights.publish(self.client, "both", source) as held:
+            held.sleep()
+            self.client.offload("both", to=folder)
+            command(self.path, "wake", "both")
+            self.assertEqual([each.place for each in self.client.entries() if each.name == "both"], ["device"])
+            for place in (folder, "host"):
+                command(self.path, "offload", "both", "--to", place)
+                held.wake()
+                self.assertEqual(held.verify(), held.digest)
+                held.sleep()
+        self.assertEqual(len(os.listdir(folder)), 3)
         model = tied()
         weights.publish(self.client, "strided", model).release()
         self.assertRaisesRegex(SharingError, '"transposed" is transposed', self.client.offload, "strided", to=folder)
-        self.assertEqual(len(os.listdir(folder)), 2)
+        self.assertEqual(len(os.listdir(folder)), 3)
 
     def test_sleep_with_a_store_that_does_not_know_it(self) -> None:
         held = weights.publish(self.client, "old", {"a": torch.arange(4.0)})
