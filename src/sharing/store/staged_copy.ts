@@ -3,15 +3,15 @@
  *
  * @module
  */
-import { readAt, writeAt } from "../../../ffi/native/shim/descriptors.ts";
+import { readAside, writeAside } from "../../../ffi/native/file_transfers.ts";
 import type { DeviceBuffer } from "../../memory/device_buffer.ts";
 import { SharingError } from "../../support/errors.ts";
-import { nextTurn, throwIfAborted } from "../../support/waiting/waiting.ts";
+import { throwIfAborted } from "../../support/waiting/waiting.ts";
 
 /** The size of a piece in bytes. */
-const pieceByteLength = 8 * 2 ** 20;
+const pieceByteLength = 4 * 2 ** 20;
 /** The number of pieces in flight: while some are read or written, others are copied. */
-const maximumLanes = 3;
+const maximumLanes = 12;
 
 /**
  * Copies a buffer to the beginning of a file, or back. Resolves when the copy is complete. All earlier work that uses
@@ -48,7 +48,7 @@ export async function copyStaged(
         const bytes = new Uint8Array(memory.buffer, 0, length);
         const view = buffer.subarray(offset, offset + length);
         if (direction === "from file") {
-          if (readAt(fd, bytes, { offset }) < length) {
+          if (await readAside(fd, bytes, { offset }) < length) {
             throw new SharingError("bad-message", `Cannot copy ${byteLength} bytes from host memory: it is shorter`);
           }
           view.copyFrom(bytes, stream);
@@ -56,10 +56,8 @@ export async function copyStaged(
         } else {
           view.copyTo(memory, stream);
           await stream.finished();
-          writeAt(fd, bytes, { offset });
+          await writeAside(fd, bytes, { offset });
         }
-        // Reading and writing block: other work of the event loop goes first.
-        await nextTurn();
       }
     } catch (error) {
       isFailed = true;

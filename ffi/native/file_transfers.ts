@@ -1,0 +1,87 @@
+/**
+ * Reads and writes of files by descriptor that do not block the event loop, so that several of them run at a time.
+ *
+ * @module
+ */
+import { dlopen, type NativeFunctions } from "./host.ts";
+import { readAt, writeAt } from "./shim/descriptors.ts";
+
+const symbols = {
+  pread: {
+    parameters: ["i32", /* int fd */ "buffer", /* void *buf */ "u64", /* size_t count */ "i64" /* off_t offset */],
+    result: "i64",
+    nonblocking: true,
+  },
+  pwrite: {
+    parameters: [
+      "i32",
+      /* int fd */ "buffer",
+      /* const void *buf */ "u64",
+      /* size_t count */ "i64", /* off_t offset */
+    ],
+    result: "i64",
+    nonblocking: true,
+  },
+} as const;
+
+/** A function of `node:fs` that reads or writes a part of a file. */
+type Transfer = (
+  fd: number,
+  bytes: Uint8Array,
+  offset: number,
+  length: number,
+  position: number,
+  done: (error: Error | null, count: number) => void,
+) => void;
+
+let libc: NativeFunctions<typeof symbols> | undefined;
+
+/** Reads at an offset of a file. Resolves to the number of bytes read, which is less than all only at its end. */
+export async function readAside(
+  fd: number,
+  bytes: Uint8Array,
+  { offset }: { readonly offset: number },
+): Promise<number> {
+  let length = 0;
+  while (length < bytes.length) {
+    const rest = bytes.subarray(length);
+    let count = await transfer("read", fd, rest, offset + length);
+    // Repeats a call that has failed in order to throw its error.
+    if (count < 0) count = readAt(fd, rest, { offset: offset + length });
+    if (count === 0) break;
+    length += count;
+  }
+  return length;
+}
+
+/** Writes all bytes at an offset of a file. */
+export async function writeAside(
+  fd: number,
+  bytes: Uint8Array,
+  { offset }: { readonly offset: number },
+): Promise<void> {
+  for (let length = 0; length < bytes.length;) {
+    const rest = bytes.subarray(length);
+    const count = await transfer("write", fd, rest, offset + length);
+    if (count <= 0) return writeAt(fd, rest, { offset: offset + length });
+    length += count;
+  }
+}
+
+/** Reads or writes once. Resolves to a negative number if the call has failed. */
+async function transfer(way: "read" | "write", fd: number, bytes: Uint8Array, offset: number): Promise<number> {
+  // In Deno, `node:fs` does not take descriptors of the system; elsewhere, native calls block.
+  if ("Deno" in globalThis) {
+    libc ??= dlopen("libc.so.6", symbols).symbols as NativeFunctions<typeof symbols>;
+    const call = way === "read" ? libc.pread : libc.pwrite;
+    return Number(await call(fd, bytes, BigInt(bytes.length), BigInt(offset)));
+  }
+  const { process } = globalThis as unknown as {
+    process: { getBuiltinModule(name: "node:fs"): Readonly<Record<"read" | "write", Transfer>> };
+  };
+  return await new Promise((resolve) => {
+    process.getBuiltinModule("node:fs")[way](fd, bytes, 0, bytes.length, offset, (error, count) => {
+      resolve(error === null || error === undefined ? count : -1);
+    });
+  });
+}
