@@ -36,7 +36,7 @@ class StoreEntry:
     """What a store has under a name.
 
     `generation` says how often the name was published, `device` is the UUID of the memory's device, `readers` are the
-    processes that have it mapped, `sleepers` those that hold it without having it mapped, and `since` is when it was
+    processes that have it mapped, `rank` is the rank that has written the memory and the number of ranks, `sleepers` those that hold it without having it mapped, and `since` is when it was
     published. `digest` is the digest of the contents that the publisher has stated, or None. `keep` says whether the
     store never evicts the memory, and `is_replaced` whether a newer generation has replaced it. `place` is "device";
     "host" if the memory was moved to host memory of the store; or the path of the file that it was moved to.
@@ -53,6 +53,7 @@ class StoreEntry:
     digest: str | None = None
     keep: bool = False
     is_replaced: bool = False
+    rank: tuple[int, int] = (0, 1)
     place: str = "device"
 
 
@@ -191,15 +192,15 @@ class StoreClient(Closing):
     @overload
     def create(
         self, name: str, nbytes: int | None = None, *, shape: Sequence[int] | None = None, dtype: Any = None,
-        metadata: Any = None, device: int = 0, stream: Any = None, once: Literal[False] = False,
-        timeout: float | None = None,
+        metadata: Any = None, device: int = 0, stream: Any = None, rank: tuple[int, int] = (0, 1), set: str = "",
+        once: Literal[False] = False, timeout: float | None = None,
     ) -> StoredMemory: ...
 
     @overload
     def create(
         self, name: str, nbytes: int | None = None, *, shape: Sequence[int] | None = None, dtype: Any = None,
-        metadata: Any = None, device: int = 0, stream: Any = None, once: Literal[True], replaces: int = 0,
-        timeout: float | None = None,
+        metadata: Any = None, device: int = 0, stream: Any = None, rank: tuple[int, int] = (0, 1), set: str = "",
+        once: Literal[True], replaces: int = 0, timeout: float | None = None,
     ) -> StoredMemory | None: ...
 
     def create(
@@ -212,6 +213,8 @@ class StoreClient(Closing):
         metadata: Any = None,
         device: int = 0,
         stream: Any = None,
+        rank: tuple[int, int] = (0, 1),
+        set: str = "",
         once: bool = False,
         replaces: int = 0,
         timeout: float | None = None,
@@ -223,6 +226,10 @@ class StoreClient(Closing):
         metadata: what others are told of it: any JSON value of at most 4 MiB.
         device: the ordinal of the device that the memory is on.
         stream: the stream that the array is used on, if it is always the same.
+        rank: the rank that writes the memory, and the number of ranks, each of which creates and publishes memory under
+        the same name. They become visible together, with one generation.
+        set: the same string in all ranks, at most 255 characters, that tells them from other processes which publish
+        the same name at the same time, such as the ID of a run.
         once: whether to wait while another process writes memory of the same name. Returns None if it has been
         published then: `map` returns it. If the other process exits without publishing, one of the waiting processes
         creates the memory. Stores of earlier versions ignore this, and give memory to every process.
@@ -231,7 +238,8 @@ class StoreClient(Closing):
         timeout: how many seconds to wait until there is room, and until others have written.
 
         Raises SharingError: "limit-exceeded" if the store will never have so much, "timed-out", "device-not-visible",
-        "peer-gone". Raises CudaError.
+        "peer-gone"; "in-use" if another process writes the memory of this rank, "not-supported" if a rank is given and
+        the store is of an earlier version. Raises CudaError.
         """
         m.check_name(name, "the name of an entry")
         element, sizes = _type_of(nbytes, shape, dtype)
@@ -250,12 +258,26 @@ class StoreClient(Closing):
         }
         if replaces != 0 and not once:
             raise TypeError("Cannot replace a certain generation without once: give both")
+        own, count = _check_rank(rank)
+        if not isinstance(set, str) or len(set) > 255:
+            raise TypeError(f"Cannot use {set!r} as set: give a string of at most 255 characters")
+        if count > 1:
+            document["set"] = {"id": set, "count": count, "rank": own}
         if once:
             document.update(once=True, replaces=_check_generation(replaces))
         request = self._link.ask(document, deadline_of(timeout), takes_memory=True)
         if request.hold is None:
             return None
-        memory, hold, holding = self._map(request, length, lambda: device, "read-write")
+
+        def find_device() -> int:
+            if count > 1 and (request.answer or {}).get("set") is not True:
+                raise SharingError(
+                    "not-supported", f"Cannot create {quoted(name)} for {count} ranks: the store is of an earlier "
+                    "version, which publishes memory alone"
+                )
+            return device
+
+        memory, hold, holding = self._map(request, length, find_device, "read-write")
         array = DeviceArray(
             holding, address=memory.address, dtype=element, shape=sizes, device=device, stream=handle,
             what=quoted(name),
@@ -269,6 +291,7 @@ class StoreClient(Closing):
         *,
         write: bool = False,
         digest: str | None = None,
+        rank: tuple[int, int] = (0, 1),
         stream: Any = None,
         timeout: float | None = None,
     ) -> StoreMapping:
@@ -277,15 +300,17 @@ class StoreClient(Closing):
         write: whether it is mapped for writing. Who may do that is who has published it.
         digest: the first 8 to 64 digits of the digest that the memory was published with. Maps the newest such
         generation of the name, also one that was replaced and that processes still hold.
+        rank: the rank whose memory to map, and the number of ranks, if they were published together.
         stream: the stream on which the memory will be used: it is unmapped behind the work on that stream. Without it,
         DLPack's consumers say on which stream they use it.
         timeout: how many seconds to wait.
 
         Raises SharingError: "timed-out", "device-not-visible", "size-mismatch", "peer-gone"; "not-permitted" if it is
         to be written, and another user has published it; "limit-exceeded" if this user holds too much that others have
-        replaced or removed; "not-found" if no generation of the name has the digest. Raises CudaError.
+        replaced or removed; "not-found" if no generation of the name has the digest, or another number of
+        ranks is published. Raises CudaError.
         """
-        return self._map_published(name, write, stream, timeout, digest=digest)[0]
+        return self._map_published(name, write, stream, timeout, digest=digest, rank=rank)[0]
 
     @overload
     def tensors(
@@ -408,13 +433,22 @@ class StoreClient(Closing):
         return f"<StoreClient of {self.path}: {state}>"
 
     def _map_published(
-        self, name: str, write: bool, stream: Any, timeout: float | None, *, digest: str | None = None
+        self,
+        name: str,
+        write: bool,
+        stream: Any,
+        timeout: float | None,
+        *,
+        digest: str | None = None,
+        rank: tuple[int, int] = (0, 1),
     ) -> tuple[StoreMapping, Holding, int]:
         m.check_name(name, "the name of an entry")
         handle = None if stream is None else stream_handle(stream)
         asked: JsonObject = {"do": "map", "name": name, "write": bool(write), "wait": True, "places": True}
         if digest is not None:
             asked["digest"] = check_digest(digest, 8)
+        if _check_rank(rank)[1] > 1:
+            asked["rank"] = list(rank)
         deadline = deadline_of(timeout)
         request = self._link.ask(asked, deadline, takes_memory=True)
         document = request.answer
@@ -434,6 +468,11 @@ class StoreClient(Closing):
                 raise SharingError(
                     "not-found", f"Cannot map {quoted(name)} with the digest {digest}: the store is of an earlier "
                     "version, which knows no digests"
+                )
+            if rank[1] > 1 and _rank_of(document) != tuple(rank):
+                raise SharingError(
+                    "not-found", f"Cannot map {quoted(name)} for rank {rank[0]} of {rank[1]}: the store is of an "
+                    "earlier version, which has no ranks"
                 )
             device = device_of(text_of(document, "device"), name)
             return device
@@ -483,6 +522,26 @@ def _type_of(nbytes: int | None, shape: Sequence[int] | None, dtype: Any) -> tup
     return element, (nbytes // element.itemsize,)
 
 
+def _check_rank(rank: tuple[int, int]) -> tuple[int, int]:
+    try:
+        own, count = rank
+    except (TypeError, ValueError):
+        own = count = None  # type: ignore[assignment]
+    if not isinstance(own, int) or not isinstance(count, int):
+        raise TypeError(f"Cannot use {rank!r} as rank: give the rank and the number of ranks, such as (0, 4)")
+    if not 0 <= own < count <= 4096:
+        raise ValueError(f"Cannot use {rank!r} as rank: of at most 4096 ranks, the first is 0")
+    return own, count
+
+
+def _rank_of(document: JsonObject) -> tuple[int, int]:
+    value = document.get("rank", [0, 1])
+    if not isinstance(value, list) or len(value) != 2:
+        raise m.ProtocolError("The store does not say which rank it has")
+    own, count = value
+    return number_of({"rank": own}, "rank"), number_of({"rank": count}, "rank", 1)
+
+
 def _check_generation(value: int) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
         raise TypeError(f"Cannot replace generation {value!r}: give a whole number, or 0 for none")
@@ -514,5 +573,6 @@ def _entry_of(entry: JsonObject) -> StoreEntry:
         digest=_digest_of(entry),
         keep=entry.get("keep") is True,
         is_replaced=entry.get("replaced") is True,
+        rank=_rank_of(entry),
         place=text_of(entry, "place") if "place" in entry else "device",
     )

@@ -159,10 +159,12 @@ class StoreLink:
         takes_memory: bool = False,
         wakes: Hold | None = None,
         may_bring: bool = False,
+        is_decided: bool = False,
         done_code: SharingErrorCode | None = None,
     ) -> Request:
         """Asks the store for something, and waits for the answer. The caller then owns its descriptor.
 
+        is_decided: whether to wait, after the deadline, until the store says whether it has done it nevertheless.
         done_code: the code with which a store refuses what was done when it was asked for before, and the answer lost.
 
         Raises SharingError: what the store answers, "timed-out" or "peer-gone".
@@ -178,6 +180,11 @@ class StoreLink:
                 self._send(number, request)
             try:
                 is_over = self.loop.wait_until(lambda: request.is_over, deadline)
+                if not is_over and is_decided and request.is_sent:
+                    self._notify({"do": "cancel", "request": number})
+                    is_over = self.loop.wait_until(lambda: request.is_over, None)
+                    if request.error is not None and request.error.code == "cut-off" and self.failure is None:
+                        request.error, is_over = None, False
             except BaseException:
                 self._give_up(number, request)
                 raise

@@ -10,6 +10,7 @@ from .cuda import cuda, stream_handle
 from .device_array import DeviceArray
 from .documents import JsonObject, number_of
 from .errors import SharingError, quoted
+from .limits import deadline_of
 from .mapped_entry import MappedEntry
 from .store_link import Hold, StoreLink
 from .whole_memory import WholeMemory
@@ -53,7 +54,13 @@ class StoredMemory(Closing):
         return self._generation
 
     def publish(
-        self, stream: Any = None, *, metadata: Any = None, digest: str | None = None, keep: bool = False
+        self,
+        stream: Any = None,
+        *,
+        metadata: Any = None,
+        digest: str | None = None,
+        keep: bool = False,
+        timeout: float | None = None,
     ) -> int:
         """Waits for the pending work that writes the memory, and then publishes the memory under its name. Returns the
         generation number.
@@ -67,9 +74,12 @@ class StoredMemory(Closing):
         memory was written. Stores of earlier versions ignore this argument and the following ones.
         digest: a digest of the contents, as 64 hexadecimal digits, by which `StoreClient.map` finds this generation.
         keep: whether the store never evicts the memory.
+        timeout: how many seconds to wait for the other ranks, if the memory was created for one of several. If they have
+        not published then, "timed-out" is raised, nothing is published, and this may be called again.
 
         Raises RuntimeError if the memory was already published or closed. Raises SharingError: "not-permitted" if
-        another user has published the name, "peer-gone" if the store is gone, or was restarted and has lost the memory.
+        another user has published the name, "peer-gone" if the store is gone, or was restarted and has lost the memory, or
+        if another rank has exited before all have published.
         """
         what = f"Cannot publish {quoted(self.name)}"
         handle = None if stream is None else stream_handle(stream)
@@ -92,7 +102,7 @@ class StoredMemory(Closing):
             self._memory.set_access("read")
             self.array._holding.is_read_only = True
             try:
-                answer = self._link.ask(document, None).answer
+                answer = self._link.ask(document, deadline_of(timeout), is_decided=True).answer
                 self._generation = number_of(answer or {}, "generation", 1)
             except SharingError as error:
                 self._memory.set_access("read-write")

@@ -365,6 +365,7 @@ def load(
     model: Any = None,
     *,
     device: int | None = None,
+    rank: tuple[int, int] = (0, 1),
     private: Sequence[str] = (),
     write: bool = False,
     verify: bool = False,
@@ -378,6 +379,7 @@ def load(
     model: the module, which may be on the device "meta". The mapped tensors become its parameters, with requires_grad
     set to False, and private copies become its buffers. Tied parameters stay tied.
     device: the ordinal of the device that the weights must be on. By default, they may be on any.
+    rank: the rank whose part of a model to load, and the number of ranks that have published it.
     private: patterns of names, such as "*.q_proj.weight", of tensors to copy. Tensors that are written must be copied.
     write: whether to map the memory for writing. Only the user who published the weights may do so. All processes that
     have mapped the weights see what is written, and `verify` then finds a difference.
@@ -402,10 +404,10 @@ def load(
         raise ValueError(f"Cannot load {quoted(name)}: give {_MINIMUM_DIGITS} to 64 hexadecimal digits behind the @")
     if model is not None and not isinstance(model, torch().nn.Module):
         raise TypeError(f"Cannot load {quoted(name)} into {type(model).__name__}: give a module of PyTorch")
-    find = _finder(store, entry, write)
+    find = _finder(store, entry, write, rank)
     missing: SharingError | None = None
     try:
-        mapping, nbytes = _finder(store, entry, write, wanted)(timeout) if is_exact else find(timeout)
+        mapping, nbytes = _finder(store, entry, write, rank, wanted)(timeout) if is_exact else find(timeout)
     except SharingError as error:
         if error.code != "not-found":
             raise
@@ -468,6 +470,8 @@ def publish(
     source: Any,
     *,
     device: int = 0,
+    rank: tuple[int, int] = (0, 1),
+    set: str = "",
     keep: bool = False,
     verify: bool = False,
     timeout: float | None = None,
@@ -478,9 +482,12 @@ def publish(
     model. Alternatively, a dictionary of tensors, or a PyTorch module, whose parameters and buffers are published.
     Tensors that share the same memory are published once, under all of their names.
     device: the ordinal of the device to publish the tensors on.
+    rank: the rank of this process, and the number of ranks that publish their parts of a model under the same name. All
+    parts become visible together, with one generation. If a rank exits before, none does.
+    set: the same string in all ranks, which tells them from others that publish the name at the same time.
     keep: whether the store never evicts the weights to make room.
     verify: whether the CPU also computes the revision of the source, to be compared with what is on the device.
-    timeout: the maximum time, in seconds, to wait until the store has enough memory.
+    timeout: the maximum time, in seconds, to wait until the store has enough memory, and then for the other ranks.
 
     Raises TypeError, which names the tensor, if a tensor cannot be published: it is an instance of a subclass, has no
     values (on "meta"), is sparse, has an element type that safetensors files cannot represent, or is an attribute of
@@ -495,8 +502,10 @@ def publish(
     check_entry_name(name)
     if isinstance(source, (str, os.PathLike)):
         with SafetensorsFiles(source) as files:
-            return _publish(store, name, _FileTensors(files), device, keep, verify, timeout)
-    return _publish(store, name, _TorchTensors(capture(source)), device, keep, verify, timeout)
+            return _publish(store, name, _FileTensors(files), device, keep, verify, timeout, rank=rank, set=set)
+    return _publish(
+        store, name, _TorchTensors(capture(source)), device, keep, verify, timeout, rank=rank, set=set
+    )
 
 
 def check_entry_name(name: str) -> None:
@@ -575,6 +584,8 @@ def _publish(
     verify: bool,
     timeout: float | None,
     private: Sequence[str] = (),
+    rank: tuple[int, int] = (0, 1),
+    set: str = "",
 ) -> Weights:
     described, offsets = [], []
     end = 0
@@ -588,13 +599,15 @@ def _publish(
         "format": FORMAT, "version": VERSION, "digest": None, "made": _made(device), **source.metadata, **listed,
     }
     nbytes = max(1, end) if manifest is None else listed["manifest"]["byteOffset"] + len(manifest)
-    memory = store.create(name, nbytes, metadata=metadata, device=device, timeout=timeout)
+    memory = store.create(
+        name, nbytes, metadata=metadata, device=device, rank=rank, set=set, timeout=timeout
+    )
     try:
         if manifest is not None:
             memory.array.write(manifest, byte_offset=nbytes - len(manifest))
         held = Weights(
             name=name, generation=0, metadata=metadata, array=memory.array, private=private, entry=memory._entry,
-            find=_finder(store, name, False), release=memory.close,
+            find=_finder(store, name, False, rank), release=memory.close,
         )
         assert held._views is not None
         digests = source.write(held._views, memory.array, offsets, verify)
@@ -604,7 +617,9 @@ def _publish(
             )
             held._compare(found, "their source is")
         held.metadata = {**metadata, "digest": held.digest}
-        held.generation = memory.publish(metadata=held.metadata, digest=held.digest, keep=keep)
+        held.generation = memory.publish(
+            metadata=held.metadata, digest=held.digest, keep=keep, timeout=timeout
+        )
         return held
     except BaseException:
         memory.close()
@@ -637,10 +652,10 @@ def revision_of(source: Any) -> str:
 
 
 def _finder(
-    store: StoreClient, name: str, write: bool, digest: str | None = None
+    store: StoreClient, name: str, write: bool, rank: tuple[int, int], digest: str | None = None
 ) -> Callable[[float | None], tuple[StoreMapping, int]]:
     def find(timeout: float | None) -> tuple[StoreMapping, int]:
-        mapping, _, nbytes = store._map_published(name, write, None, timeout, digest=digest)
+        mapping, _, nbytes = store._map_published(name, write, None, timeout, digest=digest, rank=rank)
         return mapping, nbytes
 
     return find

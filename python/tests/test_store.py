@@ -234,6 +234,38 @@ class DenoStoreTest(StoreTest):
         self.assertRaises(TypeError, first.create, "x", 8, once=True, replaces="1")
         self.assertRaises(ValueError, first.create, "x", 8, once=True, replaces=-1)
 
+    def test_ranks(self) -> None:
+        self.start_store(self.path)
+        first, second = self.connect(), self.connect()
+        parts = [each.create("x", 8, rank=(rank, 2)) for rank, each in enumerate((first, second))]
+        for rank, part in enumerate(parts):
+            part.array.write(bytes([rank] * 8))
+        # Nothing is published without the other rank, and the memory can be written again.
+        self.assert_fails("timed-out", lambda: parts[0].publish(timeout=0.1))
+        parts[0].array.write(b"\7")
+        self.assertEqual(first.entries(), [])
+        self.assert_fails("in-use", lambda: second.create("x", 8, rank=(0, 2)))
+        found: list[Any] = []
+        publishing = threading.Thread(target=lambda: found.append(parts[0].publish(timeout=support.TIMEOUT)))
+        publishing.start()
+        self.assertEqual(parts[1].publish(timeout=support.TIMEOUT), 1)
+        publishing.join(support.TIMEOUT)
+        self.assertEqual(found, [1])
+        with second.map("x", rank=(0, 2)) as mapping:
+            self.assertEqual(mapping.read(), b"\7" + bytes(7))
+        self.assertEqual([(each.generation, each.rank) for each in first.entries()], [(1, (0, 2)), (1, (1, 2))])
+        self.assert_fails("not-found", lambda: first.map("x"))
+        self.assert_fails("not-found", lambda: first.map("x", rank=(0, 4)))
+        for each in parts:
+            each.close()
+        # If one gives up, the other one does not publish.
+        parts = [each.create("x", 8, rank=(rank, 2)) for rank, each in enumerate((first, second))]
+        parts[0].close()
+        self.assert_fails("peer-gone", lambda: parts[1].publish(timeout=support.TIMEOUT))
+        parts[1].close()
+        self.assertRaises(ValueError, first.create, "x", 8, rank=(2, 2))
+        self.assertRaises(TypeError, first.create, "x", 8, rank=2)
+
     def test_digests_and_keep(self) -> None:
         self.start_store(self.path, "--evict", "--limit", "6MiB")
         client = self.connect()

@@ -10,6 +10,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import threading
 import unittest
 from typing import Any
 from unittest import mock
@@ -206,6 +207,28 @@ class WeightsTest(unittest.TestCase):
         with self.assertRaisesRegex(SharingError, second.digest) as caught:
             weights.load(self.client, f"replaced@{first.digest}")
         self.assertEqual(caught.exception.code, "not-found")
+
+    def test_ranks(self) -> None:
+        found: list[Any] = []
+
+        def publish(rank: int) -> None:
+            source = {"a": torch.tensor([float(rank)])}
+            found.append(weights.publish(self.client, "ranked", source, rank=(rank, 2), timeout=support.TIMEOUT))
+
+        threads = [threading.Thread(target=publish, args=(rank,)) for rank in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(support.TIMEOUT)
+        self.assertEqual([each.generation for each in found], [1, 1])
+        with weights.load(self.client, "ranked", rank=(1, 2)) as held:
+            self.assertEqual(float(held["a"]), 1.0)
+            self.assertFalse(held.update())
+        with self.assertRaisesRegex(SharingError, "published for 2 ranks") as caught:
+            weights.load(self.client, "ranked")
+        self.assertEqual(caught.exception.code, "not-found")
+        for each in found:
+            each.release()
 
     def test_entries_without_a_digest(self) -> None:
         """Those of files, and of a store that does not take metadata when memory is published."""

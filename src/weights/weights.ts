@@ -27,6 +27,13 @@ export interface PublishWeightsOptions extends WaitOptions {
   device?: CudaDevice;
   /** Whether the store never evicts the weights to make room. False by default. */
   keep?: boolean;
+  /**
+   * The rank of this process, and the number of ranks that publish their parts of a model under the same name. All parts
+   * become visible together, with one generation. `[0, 1]` by default.
+   */
+  rank?: readonly [rank: number, count: number];
+  /** The same string in all ranks, which tells them from others that publish the name at the same time. */
+  set?: string;
   /** Called repeatedly with the number of bytes read so far. */
   onProgress?: (progress: FileProgress) => void;
 }
@@ -37,15 +44,17 @@ export interface MapWeightsOptions extends WaitOptions {
   stream?: CudaStream;
   /** Whether to map the memory for writing. False by default: a kernel that then writes to the memory fails. */
   write?: boolean;
+  /** The rank whose part of a model to map, and the number of ranks that have published it. `[0, 1]` by default. */
+  rank?: readonly [rank: number, count: number];
 }
 
 const publishOptions: KnownOptions<PublishWeightsOptions> = {
   action: "publish weights",
-  names: { device: true, keep: true, onProgress: true, signal: true },
+  names: { device: true, keep: true, rank: true, set: true, onProgress: true, signal: true },
 };
 const mapOptions: KnownOptions<MapWeightsOptions> = {
   action: "map weights",
-  names: { stream: true, write: true, signal: true },
+  names: { stream: true, write: true, rank: true, signal: true },
 };
 const wakeOptions: KnownOptions<WaitOptions> = { action: "wake weights", names: { signal: true } };
 const updateOptions: KnownOptions<WaitOptions> = { action: "update weights", names: { signal: true } };
@@ -160,11 +169,12 @@ export class Weights extends Map<string, DeviceArray<TypedArray>> implements Asy
    */
   async update(options: WaitOptions = {}): Promise<boolean> {
     checkOptions(options, updateOptions);
-    const { client, name, entry, options: { stream, write } } = this.#parts;
+    const { client, name, entry, options: { stream, write, rank } } = this.#parts;
     const next = await mapDescribed(client, name, {
       ...options,
       ...stream === undefined ? {} : { stream },
       ...write === undefined ? {} : { write },
+      ...rank === undefined ? {} : { rank },
     });
     try {
       const isSame = next.entry.generation === entry.generation && !entry.isAsleep;
@@ -220,7 +230,7 @@ export class Weights extends Map<string, DeviceArray<TypedArray>> implements Asy
  * @throws {RangeError} If the name contains an "@", which separates a name from a revision
  * @throws {Error} If the file cannot be read or is not a valid safetensors file, with the reason
  * @throws {SharingError} `limit-exceeded` if the store has too little memory left; `not-permitted` if another user has
- * published the name; `peer-gone`
+ * published the name; `peer-gone`, also if another rank has exited; `in-use` if another process loads this rank
  *
  * @example
  * ```ts
@@ -251,7 +261,7 @@ export async function publishWeights(
   if (name.includes("@")) {
     throw new RangeError(`Cannot publish weights as ${JSON.stringify(name)}: what follows an "@" is a revision`);
   }
-  const { device, keep = false, signal, onProgress } = options;
+  const { device, keep = false, rank, set, signal, onProgress } = options;
   const waiting = signal === undefined ? {} : { signal };
   await using file = await openSafetensors(source);
   const { tensors } = file;
@@ -261,6 +271,8 @@ export async function publishWeights(
   const memory = await client.create(name, byteLength, {
     ...waiting,
     ...device === undefined ? {} : { device },
+    ...rank === undefined ? {} : { rank },
+    ...set === undefined ? {} : { set },
     metadata: encoded.metadata(null),
   });
   try {
@@ -268,9 +280,21 @@ export async function publishWeights(
     await file.load(buffer, { ...waiting, ...onProgress === undefined ? {} : { onProgress } });
     if (encoded.manifest !== undefined) buffer.subarray(end).copyFrom(encoded.manifest);
     const digest = await revisionOfTensors(tensors, buffer, waiting);
-    const entry = await memory.publish(buffer.stream, { metadata: encoded.metadata(digest), digest, keep });
+    const entry = await memory.publish(buffer.stream, {
+      ...waiting,
+      metadata: encoded.metadata(digest),
+      digest,
+      keep,
+    });
     const dispose = () => memory[Symbol.asyncDispose]();
-    return new Weights({ client, name, entry, description: { digest, tensors }, options: {}, dispose });
+    return new Weights({
+      client,
+      name,
+      entry,
+      description: { digest, tensors },
+      options: rank === undefined ? {} : { rank },
+      dispose,
+    });
   } catch (error) {
     await memory[Symbol.asyncDispose]();
     throw error;
@@ -284,8 +308,8 @@ export async function publishWeights(
  * @param name The name, or `NAME@DIGEST` to map only a specific revision, given by at least its first 8 digits. It may
  * have been replaced, if processes still hold it.
  * @throws {RangeError} If the digits of the revision are too few, too many, or not hexadecimal
- * @throws {SharingError} `not-found`, with the revisions that there are, if another one is published; `bad-message` if the published memory does not
- * contain weights; `device-not-visible`, `not-permitted`, `peer-gone`
+ * @throws {SharingError} `not-found`, with what there is, if another revision or another number of ranks is published;
+ * `bad-message` if the published memory does not contain weights; `device-not-visible`, `not-permitted`, `peer-gone`
  */
 export async function mapWeights(
   client: StoreClient,

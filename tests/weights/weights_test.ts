@@ -151,6 +151,25 @@ weightsTest("weights that are replaced while they are mapped are of one generati
   assertEquals([held.generation, (await reader.entries()).map(({ readers }) => readers.length)], [1, [0]]);
 });
 
+weightsTest("the ranks of a model are mapped when all are published", async ({ folder, connect }) => {
+  const [publisher, reader] = [await connect(), await connect()];
+  const paths = [layer, { "c.scale": layer["c.scale"]! }].map((tensors, rank) => (
+    writeFile(`${folder}/${rank}.safetensors`, tensors)
+  ));
+  const first = publishWeights(publisher, "x", paths[0]!, { rank: [0, 2], keep: true });
+  const mapping = mapWeights(reader, "x", { rank: [1, 2] });
+  await using second = await publishWeights(publisher, "x", paths[1]!, { rank: [1, 2] });
+  await using one = await first;
+  assertEquals([one.generation, second.generation], [1, 1]);
+  await using mapped = await mapping;
+  assertEquals([mapped.digest, [...mapped.keys()]], [second.digest, ["c.scale"]]);
+  await using found = await mapWeights(reader, `x@${one.digest}`, { rank: [0, 2] });
+  assertEquals(found.size, 5);
+  const error = await assertRejects(() => mapWeights(reader, "x"), SharingError, "it is published for 2 ranks");
+  assertEquals(error.code, "not-found");
+  assertEquals(await mapped.update(), false);
+});
+
 weightsTest("a file that cannot be read publishes nothing, and leaves nothing", async ({ folder, connect }) => {
   const client = await connect();
   writeFileSync(`${folder}/cut.safetensors`, "short");
