@@ -7,7 +7,7 @@ import type { CudaStream, DeviceArray, DeviceBuffer, TypedArray } from "../../mo
 import { elementTypeOf } from "../memory/dtypes.ts";
 import { checkOptions, type KnownOptions, shown, suggestName, whatIs } from "../support/validation.ts";
 import { throwIfAborted } from "../support/waiting/waiting.ts";
-import { type ByteSource, type FileSource, openSource } from "./byte_source.ts";
+import { type ByteSource, cutError, type FileSource, openSource } from "./byte_source.ts";
 import { openWriters, readRanges, type SourceRange, type TransferRange, writeRanges } from "./device_transfers.ts";
 import {
   fileOptionNames,
@@ -67,6 +67,14 @@ interface Shard {
   readonly runs: readonly TensorRun[];
 }
 
+/** Reads bytes of a tensor, from an offset in the tensor on, until `target` is full. */
+export let readTensor: (
+  file: SafetensorsFile,
+  tensor: SafetensorsTensor,
+  target: Uint8Array,
+  offset: number,
+) => Promise<void>;
+
 /**
  * An open safetensors file, or a model in several files. Contains the metadata, and the layout of the tensors in
  * memory. Created by `openSafetensors`.
@@ -84,6 +92,24 @@ export class SafetensorsFile implements AsyncDisposable {
   readonly #shards: readonly Shard[];
   readonly #name: string;
   #isClosed = false;
+
+  static {
+    readTensor = async (file, { byteOffset }, target, offset) => {
+      if (target.length === 0) return;
+      const begin = byteOffset + offset;
+      const isWithin = ({ targetOffset, byteLength }: TensorRun): boolean =>
+        targetOffset <= begin && begin + target.length <= targetOffset + byteLength;
+      for (const { source, dataOffset, runs } of file.#shards) {
+        const run = runs.find(isWithin);
+        if (run === undefined) continue;
+        const position = dataOffset + run.sourceOffset + begin - run.targetOffset;
+        const length = await source.read(target, position);
+        if (length < target.length) throw cutError(source, position + length);
+        return;
+      }
+      throw new RangeError(`Cannot read ${file.#name}: there is no such tensor`);
+    };
+  }
 
   /**
    * Use `openSafetensors` instead.

@@ -301,7 +301,14 @@ export async function revisionOfTensors(
 ): Promise<string> {
   const ranges = tensors.map(({ byteOffset, byteLength }) => ({ buffer, byteOffset, byteLength }));
   const waiting = signal === undefined ? {} : { signal };
-  const digests = await treeDigests(ranges, { stream: buffer.stream, ...waiting });
+  return await revisionOfDigests(tensors, await treeDigests(ranges, { stream: buffer.stream, ...waiting }));
+}
+
+/** Computes the revision of tensors from the digests of their bytes. */
+export async function revisionOfDigests(
+  tensors: readonly SafetensorsTensor[],
+  digests: readonly Uint8Array[],
+): Promise<string> {
   return await revisionOf(tensors.map(({ name, dtype, shape }, index) => (
     { name, dtype: formatName(name, dtype), shape, digest: digests[index]! }
   )));

@@ -17,8 +17,9 @@ import {
 } from "../../mod.ts";
 import { type FileProgress, type FileSource, openSafetensors } from "../../safetensors.ts";
 import { arrayOf } from "../files/safetensors_files.ts";
-import { checkOptions, type KnownOptions } from "../support/validation.ts";
-import { bringBack, revisionOfTensors } from "./moved_weights.ts";
+import { checkBoolean, checkOptions, type KnownOptions } from "../support/validation.ts";
+import { fileDigests } from "./file_digests.ts";
+import { bringBack, revisionOfDigests, revisionOfTensors } from "./moved_weights.ts";
 import { differenceOf, encodeTensors, readDescription, type WeightsDescription } from "./weights_metadata.ts";
 
 /** Options of `publishWeights`. */
@@ -27,6 +28,11 @@ export interface PublishWeightsOptions extends WaitOptions {
   device?: CudaDevice;
   /** Whether the store never evicts the weights to make room. False by default. */
   keep?: boolean;
+  /**
+   * Whether the CPU computes the revision, too, from the bytes of the file: weights whose revision on the device differs
+   * are not published. False by default: this takes longer than loading them.
+   */
+  verify?: boolean;
   /**
    * The rank of this process, and the number of ranks that publish their parts of a model under the same name. All parts
    * become visible together, with one generation. `[0, 1]` by default.
@@ -50,7 +56,7 @@ export interface MapWeightsOptions extends WaitOptions {
 
 const publishOptions: KnownOptions<PublishWeightsOptions> = {
   action: "publish weights",
-  names: { device: true, keep: true, rank: true, set: true, onProgress: true, signal: true },
+  names: { device: true, keep: true, verify: true, rank: true, set: true, onProgress: true, signal: true },
 };
 const mapOptions: KnownOptions<MapWeightsOptions> = {
   action: "map weights",
@@ -230,7 +236,7 @@ export class Weights extends Map<string, DeviceArray<TypedArray>> implements Asy
  * @throws {RangeError} If the name contains an "@", which separates a name from a revision
  * @throws {Error} If the file cannot be read or is not a valid safetensors file, with the reason
  * @throws {SharingError} `limit-exceeded` if the store has too little memory left; `not-permitted` if another user has
- * published the name; `peer-gone`, also if another rank has exited; `in-use` if another process loads this rank
+ * published the name; `digest-mismatch` if `verify` finds a difference; `peer-gone`, also if another rank has exited; `in-use` if another process loads this rank
  *
  * @example
  * ```ts
@@ -261,7 +267,8 @@ export async function publishWeights(
   if (name.includes("@")) {
     throw new RangeError(`Cannot publish weights as ${JSON.stringify(name)}: what follows an "@" is a revision`);
   }
-  const { device, keep = false, rank, set, signal, onProgress } = options;
+  const { device, keep = false, verify = false, rank, set, signal, onProgress } = options;
+  checkBoolean(verify, "verify");
   const waiting = signal === undefined ? {} : { signal };
   await using file = await openSafetensors(source);
   const { tensors } = file;
@@ -280,6 +287,16 @@ export async function publishWeights(
     await file.load(buffer, { ...waiting, ...onProgress === undefined ? {} : { onProgress } });
     if (encoded.manifest !== undefined) buffer.subarray(end).copyFrom(encoded.manifest);
     const digest = await revisionOfTensors(tensors, buffer, waiting);
+    const ofFile = verify ? await revisionOfDigests(tensors, await fileDigests(file, waiting)) : digest;
+    if (digest !== ofFile) {
+      throw new SharingError(
+        "digest-mismatch",
+        `Cannot publish ${
+          JSON.stringify(name)
+        }: the digest on the device is ${digest}, and that of the file ${ofFile}; ` +
+          "the file may have been written meanwhile",
+      );
+    }
     const entry = await memory.publish(buffer.stream, {
       ...waiting,
       metadata: encoded.metadata(digest),

@@ -1,7 +1,7 @@
 /** Weights in a store: what is published from files, what is mapped, and what a stranger may say of them. */
 import { assert, assertEquals, assertNotEquals, assertRejects } from "@std/assert";
 import { Buffer } from "node:buffer";
-import { writeFileSync } from "node:fs";
+import { closeSync, fstatSync, openSync, writeFileSync, writeSync } from "node:fs";
 import { type Cuda, CudaError, type JsonValue, MemoryStore, SharingError, StoreClient } from "../../mod.ts";
 import { shimRefusal } from "../../ffi/native/shim/shim.ts";
 import { mapWeights, publishWeights } from "../../weights.ts";
@@ -149,6 +149,27 @@ weightsTest("weights that are replaced while they are mapped are of one generati
     if (bytes.length > 0) assertEquals(await held.get(name)!.read(Uint8Array), bytes, name);
   }
   assertEquals([held.generation, (await reader.entries()).map(({ readers }) => readers.length)], [1, [0]]);
+});
+
+weightsTest("weights are compared with the file's bytes, as the CPU reads them", async ({ folder, connect }) => {
+  const client = await connect();
+  const large = { dtype: "U8", shape: [5 * 2 ** 20 + 3], bytes: bytesOf(5 * 2 ** 20 + 3, 5) };
+  const path = writeFile(`${folder}/layer.safetensors`, { ...layer, large });
+  await using weights = await publishWeights(client, "layer", path, { verify: true });
+  assertEquals(await weights.verify(), weights.digest);
+  const onProgress = ({ loaded, total }: { readonly loaded: number; readonly total: number }) => {
+    if (loaded < total) return;
+    const file = openSync(path, "r+");
+    writeSync(file, new Uint8Array([254]), 0, 1, fstatSync(file).size - 1);
+    closeSync(file);
+  };
+  const error = await assertRejects(
+    () => publishWeights(client, "layer", path, { verify: true, onProgress }),
+    SharingError,
+    `the digest on the device is ${weights.digest}`,
+  );
+  assertEquals(error.code, "digest-mismatch");
+  assertEquals((await client.entries()).map(({ generation }) => generation), [1]);
 });
 
 weightsTest("the ranks of a model are mapped when all are published", async ({ folder, connect }) => {
