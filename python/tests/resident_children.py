@@ -4,6 +4,7 @@
 
 All COUNT processes are forks of one that has imported everything, and start at once. A process that begins to read the
 files of a model appends its ID to LOG. If the file LOG.stop exists, the first process that does removes it and stops.
+The environment variable POOLPASS_DEVICE_MAP is where the models are loaded to.
 """
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ from transformers import modeling_utils
 
 
 def digest_of(tensor: Any) -> str:
-    return hashlib.sha256(tensor.contiguous().cpu().view(torch.uint8).numpy().tobytes()).hexdigest()
+    return hashlib.sha256(tensor.contiguous().cpu().reshape(-1).view(torch.uint8).numpy().tobytes()).hexdigest()
 
 
 def outside(model: Any, held: Any) -> list[str]:
@@ -55,11 +56,12 @@ def main() -> None:
             os.waitpid(child, 0)
         return
     modeling_utils.safe_open = open_logged
+    place = os.environ.get("POOLPASS_DEVICE_MAP", "cpu")
     with StoreClient.connect(path, wait=30, handshake_timeout=30, message_timeout=30) as client:
         for each in models:
             name, _, folder = each.partition("=")
             with weights.resident(client, timeout=120) as resident:
-                model = weights_models.load(name, folder)
+                model = weights_models.load(name, folder, device_map=place)
             held, = resident.weights
             said = {
                 "model": name, "name": held.name, "generation": held.generation, "digest": held.digest,

@@ -36,12 +36,15 @@ MODELS: dict[str, tuple[str, str, dict[str, Any]]] = {
 """The class of the configuration, the automatic class, and the options of the configuration of each model."""
 
 
-def save(name: str, folder: str, *, seed: int = 1, dtype: torch.dtype = torch.float32, **options: Any) -> str:
-    """Saves a model with random weights in a folder of its own. Returns the folder's path."""
+def save(
+    name: str, folder: str, *, seed: int = 1, dtype: torch.dtype = torch.float32, make_on: str = "cpu", **options: Any
+) -> str:
+    """Saves a model with random weights, made on a device, in a folder of its own. Returns the folder's path."""
     config, automatic, own = MODELS[name]
     torch.manual_seed(seed)
-    made = getattr(transformers, config)(**own, **options)
-    model = getattr(transformers, automatic).from_config(made).to(dtype)
+    made = getattr(transformers, config)(**{**own, **options})
+    with torch.device(make_on):
+        model = getattr(transformers, automatic).from_config(made, dtype=dtype)
     with torch.no_grad():
         for parameter in model.parameters():
             # Also those that begin as ones or zeros.
