@@ -1,10 +1,12 @@
 /** Weights that sleep, wake and are updated: at the same addresses, and all or nothing. */
 import { assert, assertEquals, assertNotEquals, assertRejects, assertThrows } from "@std/assert";
-import { type Cuda, MemoryStore, SharingError, StoreClient } from "../../mod.ts";
+import { type Cuda, CudaError, MemoryStore, SharingError, StoreClient } from "../../mod.ts";
 import { shimRefusal } from "../../ffi/native/shim/shim.ts";
 import { mapWeights, publishWeights, type Weights } from "../../weights.ts";
 import { writeSafetensors } from "../../safetensors.ts";
-import { testOnEachDriver } from "../support/drivers.ts";
+import { cudaErrorNumbers } from "../../src/support/errors.ts";
+import { adaptedCuda } from "../support/adapted_driver.ts";
+import { driverNamed, testOnEachDriver } from "../support/drivers.ts";
 import { inFolder } from "../support/folders.ts";
 
 interface Context {
@@ -121,23 +123,37 @@ sleepTest("an update maps the newest generation at the same addresses", async ({
   assertEquals(await holdersIn(reader), [[0, 0]]);
 });
 
-sleepTest("a failure to map leaves the weights as they were", async ({ cuda, connect, file }) => {
+sleepTest("a failure to map leaves the weights as they were", async ({ cuda, folder, connect, file }) => {
   if (cuda.driver !== "software") return;
-  const [publisher, reader] = [await connect(), await connect()];
+  const publisher = await connect();
   await (await publishWeights(publisher, "m", await file(1)))[Symbol.asyncDispose]();
+  const driver = driverNamed("software").open();
+  /** Which of the next calls that map memory fails: 1 is the next one. */
+  let failing = 0;
+  using own = adaptedCuda(driver, {
+    memMap(address, byteLength, memory) {
+      if (failing > 0 && --failing === 0) throw new CudaError(cudaErrorNumbers.cudaErrorMemoryAllocation, "cuMemMap");
+      driver.memMap(address, byteLength, memory);
+    },
+  });
+  await using reader = await StoreClient.connect(own, `${folder}/store`);
   await using held = await mapWeights(reader, "m");
   await (await publishWeights(publisher, "m", await file(2)))[Symbol.asyncDispose]();
-  const ask = reader.mapEntry;
-  reader.mapEntry = () => Promise.reject(new SharingError("peer-gone", "gone"));
-  await assertRejects(() => held.update(), SharingError, "gone");
-  reader.mapEntry = ask;
-  assertEquals([held.generation, await valuesOf(held)], [1, [1, 1, 2]]);
+  for (const call of [1, 2]) {
+    failing = call;
+    await assertRejects(() => held.update(), CudaError, "cuMemMap");
+    assertEquals([held.generation, await valuesOf(held)], [1, [1, 1, 2]]);
+  }
+  assertEquals(await holdersIn(reader), [[0, 0]]);
   await held.sleep();
-  const aborted = AbortSignal.abort();
-  await assertRejects(() => held.wake({ signal: aborted }), DOMException);
+  failing = 1;
+  await assertRejects(() => held.wake(), CudaError, "cuMemMap");
   assert(held.isAsleep);
+  await assertRejects(() => held.wake({ signal: AbortSignal.abort() }), DOMException);
   await held.wake();
   assertEquals(await valuesOf(held), [1, 1, 2]);
+  await held.update();
+  assertEquals([held.generation, await valuesOf(held), await holdersIn(reader)], [2, [2, 2, 3], [[1, 0]]]);
 });
 
 sleepTest("what sleeps is claimed from the next store, which wakes it", async ({ cuda, folder, file }) => {
