@@ -363,7 +363,7 @@ class _Hooks:
             version = importlib.import_module("transformers").__version__
             raise RuntimeError(
                 f"Cannot load models of transformers {version} from a store by resident, which knows the internals of "
-                "versions 5.17 and 5.18; call weights.load(store, NAME), and pass the result to "
+                "version 5.18; call weights.load(store, NAME), and pass the result to "
                 "from_pretrained(None, config=CONFIG, state_dict=...)"
             )
         old = vars(module)[_WARMUP]
