@@ -395,7 +395,10 @@ class StoreClient(Closing):
         folder = "" if to == "host" else os.path.abspath(os.fsdecode(to))
         if folder and not os.path.isdir(folder):
             raise NotADirectoryError(f'Cannot move {quoted(name)} to {folder}: give "host", or an existing folder')
-        move(self._link, name, {"name": name}, place, deadline_of(timeout), folder)
+        deadline = deadline_of(timeout)
+        # What this process has released must not be in use.
+        self._link.finish_unmapping(deadline)
+        move(self._link, name, {"name": name}, place, deadline, folder)
 
     def remove(self, name: str, *, timeout: float | None = None) -> None:
         """Takes the name from what is published under it. The memory goes when its last reader has released it.

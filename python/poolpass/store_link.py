@@ -232,6 +232,11 @@ class StoreLink:
         with self.loop.lock:
             self._holds.discard(hold)
 
+    def finish_unmapping(self, deadline: float | None) -> None:
+        """Waits until the store knows what was released so far."""
+        with self.loop.lock:
+            self.loop.wait_until(lambda: not self._unmapping and self.loop.calls == 0, deadline)
+
     def finish_waking(self, hold: Hold, deadline: float | None) -> None:
         """Waits for the answer to a request that nobody waits for any more: only then is it known what the store
         thinks of the hold."""

@@ -643,6 +643,10 @@ class WeightsTest(unittest.TestCase):
         held.wake()
         self.assertEqual(held.verify(), held.digest)
         held.release()
+        self.client.offload("moved")
+        weights.load(self.client, "moved").release()
+        self.client.offload("moved")
+        self.assertEqual(entry().place, "host")
         self.assertRaises(NotADirectoryError, self.client.offload, "moved", to="disk")
         with self.assertRaises(SharingError) as caught:
             self.client.offload("none")
