@@ -41,6 +41,8 @@ saved or restored is named, and the rest is done; the exit status is 1 then.
 Options:
   --store SOCKET  the socket of the store, as it was given to poolpass store
   --name NAME     the name to publish the weights under
+  --keep          publish weights that the store never evicts to make room
+  --verify        publish only if the CPU computes the same digest from the file
   --to PLACE      where offload moves the weights: host, or a folder
   --device N      the device to load them on, by its number as poolpass devices lists it; otherwise, the first
   --json          print the list as JSON
@@ -56,6 +58,8 @@ Examples:
 const options = {
   store: { type: "string" },
   name: { type: "string" },
+  keep: { type: "boolean" },
+  verify: { type: "boolean" },
   to: { type: "string" },
   device: { type: "string" },
   json: { type: "boolean" },
@@ -91,10 +95,13 @@ async function run(args: readonly string[], terminal: Terminal): Promise<number>
   const known = action as keyof typeof actions;
   const { needs, least, most } = actions[known];
   if (given.length < least || given.length > most) throw new UsageError(`poolpass weights ${action} takes ${needs}`);
-  const { store, name, to, device, json, driver } = values;
+  const { store, name, keep, verify: isVerified, to, device, json, driver } = values;
   if (store === undefined) throw new UsageError("Say where the store is: --store SOCKET");
   if ((known === "publish") !== (name !== undefined)) {
     throw new UsageError(name === undefined ? "Say under which name: --name NAME" : "--name is for publish alone");
+  }
+  if (known !== "publish" && (keep || isVerified)) {
+    throw new UsageError(`${keep ? "--keep" : "--verify"} is for publish alone`);
   }
   if ((known === "offload") !== (to !== undefined)) {
     throw new UsageError(to === undefined ? "Say where to: --to host, or --to FOLDER" : "--to is for offload alone");
@@ -105,7 +112,7 @@ async function run(args: readonly string[], terminal: Terminal): Promise<number>
   const [argument = "", ...names] = given;
   switch (known) {
     case "publish":
-      await publish({ cuda, client, file: argument, name: name!, device }, terminal);
+      await publish({ cuda, client, file: argument, name: name!, device, keep, verify: isVerified }, terminal);
       return 0;
     case "list":
       print(listOf(await client.entries(), json));
@@ -160,9 +167,14 @@ interface Publication {
   readonly file: string;
   readonly name: string;
   readonly device: string | undefined;
+  readonly keep: boolean;
+  readonly verify: boolean;
 }
 
-async function publish({ cuda, client, file, name, device }: Publication, terminal: Terminal): Promise<void> {
+async function publish(
+  { cuda, client, file, name, device, keep, verify }: Publication,
+  terminal: Terminal,
+): Promise<void> {
   const { signal, progress } = terminal;
   if (device !== undefined && !/^\d+$/.test(device)) {
     throw new UsageError(`There is no device "${device}": give a number, as poolpass devices prints it`);
@@ -170,6 +182,8 @@ async function publish({ cuda, client, file, name, device }: Publication, termin
   const begin = performance.now();
   await using weights = await publishWeights(client, name, file, {
     signal,
+    keep,
+    verify,
     ...device === undefined ? {} : { device: cuda.device(Number(device)) },
     ...progress === undefined ? {} : { onProgress: ({ loaded, total }) => progress(loaded, total) },
   });

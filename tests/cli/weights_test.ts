@@ -33,7 +33,7 @@ test(
   { skip },
   () =>
     withStore(async ({ store, file }) => {
-      const published = await weights("publish", file, "--name", "layer", "--store", store);
+      const published = await weights("publish", file, "--name", "layer", "--store", store, "--keep", "--verify");
       assertEquals([published.code, published.errors], [0, ""]);
       assertMatch(published.output, /^layer@[0-9a-f]{12}: 2 tensors, \d+ B in \d+\.\d\d s\n$/);
       const revision = /@([0-9a-f]+)/.exec(published.output)![1]!;
@@ -102,6 +102,7 @@ test("a wrong command line says what is missing", { skip }, async () => {
     [["list"], /--store SOCKET/],
     [["publish", "f", "--store", "s"], /--name NAME/],
     [["verify", "n", "--store", "s", "--name", "n"], /--name is for publish alone/],
+    [["list", "--store", "s", "--keep"], /--keep is for publish alone/],
     [["list", "--stor", "s"], /There is no option --stor; did you mean "store"/],
   ];
   for (const [args, error] of cases) {
