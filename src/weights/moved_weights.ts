@@ -33,6 +33,8 @@ export interface OffloadWeightsOptions extends WaitOptions {
    * of a folder, in which they become a safetensors file.
    */
   to?: string;
+  /** The rank whose part of a model to move, and the number of ranks that have published it. `[0, 1]` by default. */
+  rank?: readonly [rank: number, count: number];
 }
 
 /** Options of `saveWeights`. */
@@ -57,7 +59,7 @@ export interface SavedWeights {
 
 const offloadOptions: KnownOptions<OffloadWeightsOptions> = {
   action: "offload weights",
-  names: { to: true, signal: true },
+  names: { to: true, rank: true, signal: true },
 };
 const saveOptions: KnownOptions<SaveWeightsOptions> = {
   action: "save weights",
@@ -100,8 +102,8 @@ export async function offloadWeights(
   options: OffloadWeightsOptions = {},
 ): Promise<void> {
   checkOptions(options, offloadOptions);
-  const { to = "host", signal } = options;
-  const waiting = signal === undefined ? {} : { signal };
+  const { to = "host", rank, signal } = options;
+  const waiting = { ...signal === undefined ? {} : { signal }, ...rank === undefined ? {} : { rank } };
   if (to === "host") return await client.offload(name, { ...waiting, to });
   const folder = absolutePath(to, "offload weights to");
   await client.offload(name, {

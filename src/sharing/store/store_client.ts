@@ -232,6 +232,8 @@ export interface OffloadOptions extends WaitOptions {
    * Where the entry goes: to host memory that the store keeps, or to a file that `move` writes. Defaults to `"host"`.
    */
   to?: "host" | "file";
+  /** The rank whose memory to move, and the number of ranks, if they were published together. */
+  rank?: readonly [rank: number, count: number];
   /** Moves the bytes. By default, they are copied to host memory; needed for a file. */
   move?(move: EntryMove): Promise<string | void>;
 }
@@ -297,7 +299,7 @@ const mapOptions: KnownOptions<MapEntryOptions> = {
 };
 const offloadOptions: KnownOptions<OffloadOptions> = {
   action: "move an entry of a store",
-  names: { to: true, move: true, signal: true },
+  names: { to: true, rank: true, move: true, signal: true },
 };
 const entriesOptions: KnownOptions<EntriesOptions> = { action: "list a store's entries", names: { replaced: true } };
 
@@ -615,8 +617,9 @@ export class StoreClient implements AsyncDisposable {
     this.#check();
     checkOfferName(name);
     checkOptions(options, offloadOptions);
-    const { to = "host", move, signal } = options;
+    const { to = "host", rank = [0, 1], move, signal } = options;
     checkMove(move);
+    checkRank(rank);
     if (to !== "host" && to !== "file") {
       throw new TypeError(
         `Cannot move ${JSON.stringify(name)} to ${whatIs(to)}: to is "host" or "file"; offloadWeights of ` +
@@ -626,7 +629,7 @@ export class StoreClient implements AsyncDisposable {
     if (to === "file" && move === undefined) {
       throw new TypeError(`Cannot move ${JSON.stringify(name)} to a file: move writes it; see offloadWeights`);
     }
-    await this.#move(name, { name }, { to, move, signal });
+    await this.#move(name, rank[1] === 1 ? { name } : { name, rank }, { to, move, signal });
   }
 
   /**
@@ -634,7 +637,7 @@ export class StoreClient implements AsyncDisposable {
    */
   async #move(
     name: string,
-    which: { readonly id: number } | { readonly name: string },
+    which: { readonly id: number } | { readonly name: string; readonly rank?: readonly [rank: number, count: number] },
     { to, move, signal }: {
       readonly to: "device" | "host" | "file";
       readonly move: MoveEntry | undefined;

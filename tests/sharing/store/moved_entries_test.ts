@@ -227,6 +227,23 @@ moveTest("an entry is moved to a file that its mover writes, and read from it", 
   assertEquals(await placesIn(reader), ["device"]);
 });
 
+moveTest("one rank of several is moved, and comes back", async ({ connect }) => {
+  const clients = [await connect(), await connect()];
+  await Promise.all(clients.map(async (client, rank) => {
+    await using memory = await client.create("x", 100, { rank: [rank, 2], set: "s" });
+    memory.buffer.fill(rank + 1);
+    await memory.publish();
+  }));
+  const [client] = clients;
+  await client!.offload("x", { rank: [1, 2] });
+  assertEquals((await client!.entries()).map(({ rank, place }) => [rank[0], place]), [[0, "device"], [1, "host"]]);
+  for (const rank of [0, 1]) {
+    using entry = await client!.mapEntry("x", { rank: [rank, 2] });
+    assertEquals(new Set(await entry.buffer.read(Uint8Array)), new Set([rank + 1]));
+  }
+  await assertRejects(() => client!.offload("x"), SharingError, "rank");
+});
+
 moveTest("a moved entry survives its store through the standby", async ({ cuda, folder }) => {
   const path = `${folder}/pair`, standby = `${folder}/pair.standby`;
   const ready = Promise.withResolvers<void>(), serves = Promise.withResolvers<void>();
