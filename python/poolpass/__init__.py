@@ -7,21 +7,26 @@ CuPy by DLPack or CUDA's array interface, without a copy.
 Without a GPU, the environment variable POOLPASS_DRIVER=software selects a device in software, in this and in the other
 processes. NumPy and PyTorch then use the memory in place.
 """
-from .channel_consumer import ChannelConsumer, Frame
-from .channel_producer import ChannelProducer, Slot
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from .cuda import driver
 from .device_array import DeviceArray
 from .errors import CudaError, CudaUnavailableError, SharingError, SharingErrorCode, SharingTimeoutError
-from .exporter import Exporter
-from .imported_memory_pool import ImportedMemoryPool
-from .importer import Importer, Mapping, RemoteOffer
-from .memory_pool import Buffer, MemoryPool
 from .messages import PROTOCOL_VERSION
-from .offer import Lease, Offer
 from .peer import Peer
 from .store import StoreClient, StoreEntry, StoreMapping
 from .stored_memory import StoredMemory
 from .virtual_memory import allocate_virtual, allocate_virtual_array
+
+if TYPE_CHECKING:
+    from .channel_consumer import ChannelConsumer, Frame
+    from .channel_producer import ChannelProducer, Slot
+    from .exporter import Exporter
+    from .imported_memory_pool import ImportedMemoryPool
+    from .importer import Importer, Mapping, RemoteOffer
+    from .memory_pool import Buffer, MemoryPool
+    from .offer import Lease, Offer
 
 __version__ = "0.1.0"
 
@@ -55,3 +60,26 @@ __all__ = [
     "allocate_virtual_array",
     "driver",
 ]
+
+# Imported on first use, because a client of a store needs none of them.
+_LATER = {
+    "channel_consumer": ("ChannelConsumer", "Frame"),
+    "channel_producer": ("ChannelProducer", "Slot"),
+    "exporter": ("Exporter",),
+    "imported_memory_pool": ("ImportedMemoryPool",),
+    "importer": ("Importer", "Mapping", "RemoteOffer"),
+    "memory_pool": ("Buffer", "MemoryPool"),
+    "offer": ("Lease", "Offer"),
+}
+_MODULES = {name: module for module, names in _LATER.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(importlib.import_module(f".{_MODULES[name]}", __name__), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_MODULES})

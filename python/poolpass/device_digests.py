@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import ctypes
-import importlib.resources
+import importlib
 from dataclasses import dataclass
 from typing import Any, Callable, Sequence
 
@@ -91,4 +91,6 @@ def digests_by_kernel(tensors: Sequence[Any]) -> list[bytes]:
 
 def _ptx() -> bytes:
     # The driver expects a null-terminated string.
-    return importlib.resources.files(__package__).joinpath("tree_digest.ptx").read_bytes() + b"\0"
+    # Imported here, because it takes several milliseconds.
+    resources = importlib.import_module("importlib.resources")
+    return bytes(resources.files(__package__).joinpath("tree_digest.ptx").read_bytes()) + b"\0"

@@ -125,3 +125,13 @@ def dtype_of_typestr(typestr: str) -> DType:
     if found is None:
         raise TypeError(f'Cannot use elements of type "{typestr}": cast the array')
     return found
+
+
+def described(metadata: Any, dtype: str, shape: tuple[int, ...]) -> Any:
+    """Metadata with the element type and the shape of an array. Metadata that is not an object is left unchanged."""
+    if metadata is None:
+        metadata = {}
+    if not isinstance(metadata, dict):
+        return metadata
+    name, sizes = stated(dtype, shape)
+    return {"dtype": name, "shape": sizes, **metadata}

@@ -17,7 +17,7 @@ from .closing import Closing
 from .connection import MESSAGES_PER_TURN, Connection
 from .cuda import cuda, stream_handle
 from .device_array import DeviceArray, check_nbytes, check_shape
-from .dtypes import UINT8, stated, to_dtype
+from .dtypes import UINT8, described, to_dtype
 from .errors import CudaError, SharingError, needing_descriptors, quoted
 from .event_loop import EventLoop, Pace
 from .event_waits import PollBudget
@@ -856,13 +856,3 @@ def check_callback(callback: object, what: str) -> None:
 
 def check_offer_name(name: str) -> None:
     m.check_name(name, "the name of an offer")
-
-
-def described(metadata: Any, dtype: str, shape: tuple[int, ...]) -> Any:
-    """Metadata with the element type and the shape of an array. Metadata that is not an object is left unchanged."""
-    if metadata is None:
-        metadata = {}
-    if not isinstance(metadata, dict):
-        return metadata
-    name, sizes = stated(dtype, shape)
-    return {"dtype": name, "shape": sizes, **metadata}

@@ -14,9 +14,8 @@ from .cuda import cuda, parse_uuid, stream_handle
 from .descriptors import discard
 from .device_array import DeviceArray, array_type, check_nbytes, check_shape
 from .documents import JsonObject, number_of, objects_of, text_of
-from .dtypes import UINT8, DType, to_dtype
+from .dtypes import UINT8, DType, described, to_dtype
 from .errors import SharingError, needing_descriptors, quoted
-from .exporter import described
 from .holding import Holding
 from .limits import check_seconds, deadline_of
 from .mapped_entry import MappedEntry
