@@ -219,6 +219,14 @@ export function canBePool(fd: number): boolean {
   return judgement.isMemoryFile || isNvidiaDevice(judgement);
 }
 
+/** The size in bytes from which a memory file takes long to free: 0.1 seconds or more. */
+const largeByteLength = 2 ** 30;
+
+/** Returns whether a descriptor that `canBePool` accepts takes long to close, because its file is freed. */
+export function takesLongToClose(fd: number): boolean {
+  return judgeDescriptor(fd).isMemoryFile && describeDescriptor(fd).byteLength >= largeByteLength;
+}
+
 /**
  * Returns whether a descriptor refers to a character device of NVIDIA's kernel modules. CUDA's libraries represent an
  * exported pool by a descriptor of a device file, most likely `/dev/nvidiactl`; any other device of the modules is

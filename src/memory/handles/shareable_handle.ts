@@ -4,7 +4,8 @@
  * @module
  */
 import { withoutSign } from "../../../ffi/native/host.ts";
-import { canBePool, closeAside, closeDescriptor } from "../../../ffi/native/shim/descriptors.ts";
+import { canBePool, closeAside, closeDescriptor, takesLongToClose } from "../../../ffi/native/shim/descriptors.ts";
+import { closeOnThread } from "../../../ffi/native/file_transfers.ts";
 import { shimRefusal } from "../../../ffi/native/shim/shim.ts";
 import { fabricHandleByteLength } from "../../driver.ts";
 import { printAs } from "../../support/printing.ts";
@@ -133,14 +134,15 @@ export class ShareableHandle implements Disposable {
   }
 
   /**
-   * Closes the descriptor. If it does not belong to a pool, it is closed on another thread, because the close may
-   * block.
+   * Closes the descriptor. If it does not belong to a pool, or is a large memory file, it is closed on another thread,
+   * because the close may block.
    */
   [Symbol.dispose](): void {
     if (this.#disposed) return;
     this.#disposed = true;
     if (this.type !== "posix-fd") return;
     if (this.#closesAside) closeAside(this.#fd);
+    else if (takesLongToClose(this.#fd)) closeOnThread(this.#fd);
     else closeDescriptor(this.#fd);
   }
 
