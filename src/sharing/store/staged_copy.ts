@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { readAside, writeAside } from "../../../ffi/native/file_transfers.ts";
+import { readAside, writerOf } from "../../../ffi/native/file_transfers.ts";
 import type { DeviceBuffer } from "../../memory/device_buffer.ts";
 import { SharingError } from "../../support/errors.ts";
 import { throwIfAborted } from "../../support/waiting/waiting.ts";
@@ -11,7 +11,7 @@ import { throwIfAborted } from "../../support/waiting/waiting.ts";
 /** The size of a piece in bytes. */
 const pieceByteLength = 4 * 2 ** 20;
 /** The number of pieces in flight: while some are read or written, others are copied. */
-const maximumLanes = 12;
+const maximumLanes = 20;
 
 /**
  * Copies a buffer to the beginning of a file, or back. Resolves when the copy is complete. All earlier work that uses
@@ -33,6 +33,7 @@ export async function copyStaged(
   const count = Math.min(maximumLanes, Math.ceil(byteLength / pieceByteLength));
   let next = 0;
   let isFailed = false;
+  await using writer = direction === "to file" ? writerOf(fd, byteLength) : undefined;
   using resources = new DisposableStack();
   const lanes = Array.from({ length: count }, () => {
     const memory = resources.use(device.cuda.allocateHost(Math.min(byteLength, pieceByteLength)));
@@ -47,7 +48,7 @@ export async function copyStaged(
         next += length;
         const bytes = new Uint8Array(memory.buffer, 0, length);
         const view = buffer.subarray(offset, offset + length);
-        if (direction === "from file") {
+        if (writer === undefined) {
           if (await readAside(fd, bytes, { offset }) < length) {
             throw new SharingError("bad-message", `Cannot copy ${byteLength} bytes from host memory: it is shorter`);
           }
@@ -56,7 +57,7 @@ export async function copyStaged(
         } else {
           view.copyTo(memory, stream);
           await stream.finished();
-          await writeAside(fd, bytes, { offset });
+          await writer.write(bytes, offset);
         }
       }
     } catch (error) {
