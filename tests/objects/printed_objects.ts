@@ -234,11 +234,13 @@ async function visitStore(cuda: poolpass.Cuda, path: string, visit: Visit): Prom
   visit(client, `StoreClient { ${path}, holds 0 }`);
   const memory = await client.create("weights", 64);
   visit(memory, "StoredMemory { weights, 64 bytes, new }");
-  await memory.publish();
+  const entry = await memory.publish();
   visit(memory, "StoredMemory { weights, 64 bytes, published }");
+  visit(entry, "MappedEntry { weights, 64 bytes, generation 1 }");
   visit(store, `MemoryStore { ${path}, 1 entry, 1 client }`);
   await memory[Symbol.asyncDispose]();
   visit(memory, "StoredMemory { weights, 64 bytes, disposed }");
+  visit(entry, "MappedEntry { weights, 64 bytes, disposed }");
   const operator = await Operator.connect(path);
   visit(operator, `Operator { ${path}, process ${process.pid}, 0 requests }`);
   await operator[Symbol.asyncDispose]();
