@@ -142,7 +142,9 @@ nothing_of_a_runtime=(
   tests/sharing/protocol/{limits,messages,metadata}_test.ts tests/sharing/{claims,sharing_fuzz}_test.ts
   tests/sharing/hostile/{channel_budgets,control_characters,event_budgets,metadata_budgets}_test.ts
   tests/sharing/hostile/{store_budgets,stores,unread_answers}_test.ts tests/sharing/foreign
-  tests/sharing/operator/prometheus_text_test.ts tests/sharing/store/random_store_test.ts
+  tests/sharing/operator/prometheus_text_test.ts
+  # What a store decides. That its clients die, reconnect and move memory runs on each runtime.
+  tests/sharing/store/{create_once,digests,publication_sets,random_store}_test.ts tests/cli/weights_test.ts
   # Which waits fail when a collective cannot complete. That ranks die, and are noticed, runs on Bun as well.
   tests/collectives/{dependent_streams,driver_differences,failed_enqueue,failed_waits,failed_work}_test.ts
   tests/collectives/{invalid_results,launch_throttle,operations,random_waits,repeated_calls}_test.ts
