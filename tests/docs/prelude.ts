@@ -3,6 +3,8 @@
  *
  * @module
  */
+import type { StoreClient } from "../../mod.ts";
+import type { Weights } from "../../weights.ts";
 import {
   type AddressRange,
   type Cuda,
@@ -65,3 +67,6 @@ export declare const source: string;
 export declare const data: Float32Array<ArrayBuffer>;
 export declare const image: Uint8Array<ArrayBuffer>;
 export declare const error: CudaError;
+export declare const client: StoreClient;
+export declare const held: Weights;
+export declare function load(): Promise<Uint8Array>;
