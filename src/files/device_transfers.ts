@@ -5,7 +5,7 @@
  * @module
  */
 import type { CudaDevice, CudaStream, DeviceBuffer, HostBuffer } from "../../mod.ts";
-import { throwIfAborted } from "../support/waiting/waiting.ts";
+import { moveInLanes, throwIfAborted } from "../support/waiting/waiting.ts";
 import { type ByteSource, cutError } from "./byte_source.ts";
 import { type FileOptions, ProgressCount } from "./file_options.ts";
 import { type FileHandle, writeFully } from "./runtime_files.ts";
@@ -144,37 +144,28 @@ async function movePieces(
   throwIfAborted(signal, what);
   const largest = Math.max(0, ...pieces.map(({ byteLength }) => byteLength));
   const progress = new ProgressCount(pieces.reduce((sum, piece) => sum + transferred(piece), 0), options);
-  let next = 0;
-  let isFailed = false;
-  const runLane = async (index: number, memory: HostBuffer, streamOn: (device: CudaDevice) => CudaStream) => {
-    let stream: CudaStream | undefined;
-    try {
-      while (next < pieces.length && !isFailed) {
-        throwIfAborted(signal, what);
-        const piece = pieces[next++]!;
-        stream = streamOn(piece.device);
-        await move(piece, { index, memory, bytes: new Uint8Array(memory.buffer, 0, piece.byteLength), stream });
-        progress.add(transferred(piece));
-      }
-    } catch (error) {
-      isFailed = true;
-      // The memory is freed next, so no copy may still be using it.
-      await stream?.finished().catch(() => {});
-      throw error;
-    }
-  };
   using resources = new DisposableStack();
+  // Start only after all memory has been allocated. If an allocation fails, there is then no work to wait for.
   const running = Array.from({ length: Math.min(lanes, pieces.length) }, (_, index) => {
     const memory = resources.use(pieces[0]!.device.cuda.allocateHost(largest));
-    const streams = new Map<CudaDevice, CudaStream>();
-    return [index, memory, (device: CudaDevice) => {
-      if (!streams.has(device)) streams.set(device, resources.use(device.createStream({ nonBlocking: true })));
-      return streams.get(device)!;
-    }] as const;
+    return { index, memory, streams: new Map<CudaDevice, CudaStream>() };
   });
-  // Start only after all memory has been allocated. If an allocation fails, there is then no work to wait for.
-  const outcomes = await Promise.allSettled(running.map((lane) => runLane(...lane)));
-  for (const outcome of outcomes) if (outcome.status === "rejected") throw outcome.reason;
+  await moveInLanes(pieces, {
+    lanes: running,
+    signal,
+    what,
+    move: async (piece, { index, memory, streams }) => {
+      const { device, byteLength } = piece;
+      if (!streams.has(device)) streams.set(device, resources.use(device.createStream({ nonBlocking: true })));
+      const bytes = new Uint8Array(memory.buffer, 0, byteLength);
+      await move(piece, { index, memory, bytes, stream: streams.get(device)! });
+      progress.add(transferred(piece));
+    },
+    // The memory is freed next, so no copy may still be using it.
+    settle: async ({ streams }) => {
+      for (const stream of streams.values()) await stream.finished().catch(() => {});
+    },
+  });
 }
 
 function transferred({ parts }: Piece): number {

@@ -6,7 +6,7 @@
 import { readAside, writerOf } from "../../../ffi/native/file_transfers.ts";
 import type { DeviceBuffer } from "../../memory/device_buffer.ts";
 import { SharingError } from "../../support/errors.ts";
-import { throwIfAborted } from "../../support/waiting/waiting.ts";
+import { moveInLanes } from "../../support/waiting/waiting.ts";
 
 /** The size of a piece in bytes. */
 const pieceByteLength = 4 * 2 ** 20;
@@ -31,40 +31,33 @@ export async function copyStaged(
 ): Promise<void> {
   const { device, byteLength } = buffer;
   const count = Math.min(maximumLanes, Math.ceil(byteLength / pieceByteLength));
-  let next = 0;
-  let isFailed = false;
   await using writer = direction === "to file" ? writerOf(fd, byteLength) : undefined;
   using resources = new DisposableStack();
   const lanes = Array.from({ length: count }, () => {
     const memory = resources.use(device.cuda.allocateHost(Math.min(byteLength, pieceByteLength)));
     return { memory, stream: resources.use(device.createStream({ nonBlocking: true })) };
   });
-  const outcomes = await Promise.allSettled(lanes.map(async ({ memory, stream }) => {
-    try {
-      while (next < byteLength && !isFailed) {
-        throwIfAborted(signal, "the move of an entry");
-        const offset = next;
-        const length = Math.min(pieceByteLength, byteLength - offset);
-        next += length;
-        const bytes = new Uint8Array(memory.buffer, 0, length);
-        const view = buffer.subarray(offset, offset + length);
-        if (writer === undefined) {
-          if (await readAside(fd, bytes, { offset }) < length) {
-            throw new SharingError("bad-message", `Cannot copy ${byteLength} bytes from host memory: it is shorter`);
-          }
-          view.copyFrom(bytes, stream);
-          await stream.finished();
-        } else {
-          view.copyTo(memory, stream);
-          await stream.finished();
-          await writer.write(bytes, offset);
+  const pieces = Array.from({ length: Math.ceil(byteLength / pieceByteLength) }, (_, index) => index * pieceByteLength);
+  await moveInLanes(pieces, {
+    lanes,
+    signal,
+    what: "the move of an entry",
+    move: async (offset, { memory, stream }) => {
+      const length = Math.min(pieceByteLength, byteLength - offset);
+      const bytes = new Uint8Array(memory.buffer, 0, length);
+      const view = buffer.subarray(offset, offset + length);
+      if (writer === undefined) {
+        if (await readAside(fd, bytes, { offset }) < length) {
+          throw new SharingError("bad-message", `Cannot copy ${byteLength} bytes from host memory: it is shorter`);
         }
+        view.copyFrom(bytes, stream);
+        await stream.finished();
+      } else {
+        view.copyTo(memory, stream);
+        await stream.finished();
+        await writer.write(bytes, offset);
       }
-    } catch (error) {
-      isFailed = true;
-      await stream.finished().catch(() => {});
-      throw error;
-    }
-  }));
-  for (const outcome of outcomes) if (outcome.status === "rejected") throw outcome.reason;
+    },
+    settle: ({ stream }) => stream.finished(),
+  });
 }

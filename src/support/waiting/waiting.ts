@@ -280,3 +280,41 @@ export class Mutex {
     else grantNext();
   }
 }
+
+/** The lanes of `moveInLanes`, and what they do. */
+interface LaneMoves<Piece, Lane> {
+  readonly lanes: readonly Lane[];
+  readonly signal: AbortSignal | undefined;
+  /** What is moved, for the error of an aborted signal. */
+  readonly what: string;
+  readonly move: (piece: Piece, lane: Lane) => Promise<void>;
+  /** Waits until a lane whose move has failed no longer uses its resources. */
+  readonly settle: (lane: Lane) => Promise<void>;
+}
+
+/**
+ * Moves all pieces; each lane moves one piece at a time. If a piece fails, rejects with the first error, but only after
+ * all lanes have stopped using their resources.
+ */
+export async function moveInLanes<Piece, Lane>(
+  pieces: Iterable<Piece>,
+  { lanes, signal, what, move, settle }: LaneMoves<Piece, Lane>,
+): Promise<void> {
+  const left = pieces[Symbol.iterator]();
+  let isFailed = false;
+  const outcomes = await Promise.allSettled(lanes.map(async (lane) => {
+    try {
+      while (!isFailed) {
+        const { value, done } = left.next();
+        if (done === true) return;
+        throwIfAborted(signal, what);
+        await move(value, lane);
+      }
+    } catch (error) {
+      isFailed = true;
+      await settle(lane).catch(() => {});
+      throw error;
+    }
+  }));
+  for (const outcome of outcomes) if (outcome.status === "rejected") throw outcome.reason;
+}
