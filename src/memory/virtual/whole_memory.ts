@@ -153,23 +153,13 @@ export class WholeMemory {
    * @throws {TypeError} If the buffer is being read or is lent to other processes
    */
   remap(memory: Pick<WholeMemoryParts, "handle" | "name">): void {
-    const { driver } = this.#session;
     const next = this.#import(memory);
-    const last = this.#memory;
     try {
-      if (last !== undefined) {
-        this.#finishWork();
-        driver.memUnmap(this.#address, this.#byteLength);
-        this.#memory = undefined;
-      }
-      this.#mapHere(next);
+      this.#exchange(next);
     } catch (error) {
-      ignoreLoss(() => driver.memRelease(next));
-      if (last !== undefined && this.#memory === undefined) this.#mapHere(last);
+      ignoreLoss(() => this.#session.driver.memRelease(next));
       throw error;
     }
-    if (last !== undefined) ignoreLoss(() => driver.memRelease(last));
-    this.#allocation.resume();
   }
 
   /**
@@ -187,25 +177,34 @@ export class WholeMemory {
       const place = next.#device === this.#device ? "" : `, and is on device ${next.#device.ordinal}`;
       throw new RangeError(`Cannot ${this.#what}: it has ${countOf(next.#byteLength, "byte")}${place}`);
     }
-    const memory = next.#memory!, last = this.#memory;
     next.#finishWork();
+    // The memory is mapped at both addresses for now.
+    this.#exchange(next.#memory!, () => driver.memUnmap(next.#address, this.#byteLength));
+    next.#memory = undefined;
+    next.#allocation.suspend("its memory replaces another");
+  }
+
+  /**
+   * Maps other memory in place of the memory that is mapped, if any is, and then calls `confirm`. If either throws, the
+   * previous memory is mapped again.
+   */
+  #exchange(next: bigint, confirm = () => {}): void {
+    const { driver } = this.#session;
+    const last = this.#memory;
     if (last !== undefined) {
       this.#finishWork();
       driver.memUnmap(this.#address, this.#byteLength);
       this.#memory = undefined;
     }
     try {
-      // It is mapped at both addresses for now.
-      this.#mapHere(memory);
-      driver.memUnmap(next.#address, this.#byteLength);
+      this.#mapHere(next);
+      confirm();
     } catch (error) {
       if (this.#memory !== undefined) ignoreLoss(() => driver.memUnmap(this.#address, this.#byteLength));
       this.#memory = undefined;
       if (last !== undefined) this.#mapHere(last);
       throw error;
     }
-    next.#memory = undefined;
-    next.#allocation.suspend("its memory replaces another");
     if (last !== undefined) ignoreLoss(() => driver.memRelease(last));
     this.#allocation.resume();
   }
