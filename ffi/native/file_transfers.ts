@@ -81,7 +81,7 @@ export async function readAside(
 }
 
 /** Writes all bytes at an offset of a file. */
-export async function writeAside(
+async function writeAside(
   fd: number,
   bytes: Uint8Array,
   { offset }: { readonly offset: number },

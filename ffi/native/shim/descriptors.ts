@@ -215,16 +215,20 @@ export function judgeDescriptor(fd: number): DescriptorProperties {
  * file or an NVIDIA device. Such a descriptor can be closed without waiting for another process.
  */
 export function canBePool(fd: number): boolean {
-  const judgement = judgeDescriptor(fd);
+  return isPoolLike(judgeDescriptor(fd));
+}
+
+/** Returns what `canBePool` does, for a descriptor that was judged. */
+export function isPoolLike(judgement: DescriptorProperties): boolean {
   return judgement.isMemoryFile || isNvidiaDevice(judgement);
 }
 
 /** The size in bytes from which a memory file takes long to free: 0.1 seconds or more. */
 const largeByteLength = 2 ** 30;
 
-/** Returns whether a descriptor that `canBePool` accepts takes long to close, because its file is freed. */
-export function takesLongToClose(fd: number): boolean {
-  return judgeDescriptor(fd).isMemoryFile && describeDescriptor(fd).byteLength >= largeByteLength;
+/** Returns whether a memory file takes long to free when its last descriptor is closed. */
+export function isLargeFile(fd: number): boolean {
+  return describeDescriptor(fd).byteLength >= largeByteLength;
 }
 
 /**

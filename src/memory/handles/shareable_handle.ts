@@ -4,7 +4,13 @@
  * @module
  */
 import { withoutSign } from "../../../ffi/native/host.ts";
-import { canBePool, closeAside, closeDescriptor, takesLongToClose } from "../../../ffi/native/shim/descriptors.ts";
+import {
+  closeAside,
+  closeDescriptor,
+  isLargeFile,
+  isPoolLike,
+  judgeDescriptor,
+} from "../../../ffi/native/shim/descriptors.ts";
 import { closeOnThread } from "../../../ffi/native/file_transfers.ts";
 import { shimRefusal } from "../../../ffi/native/shim/shim.ts";
 import { fabricHandleByteLength } from "../../driver.ts";
@@ -45,6 +51,8 @@ export class ShareableHandle implements Disposable {
   #bytes: Uint8Array<ArrayBuffer>;
   /** Whether to close the descriptor on another thread, because another process may be able to delay the close. */
   readonly #closesAside: boolean;
+  /** Whether the descriptor, which came from `fromFd`, is that of a memory file. */
+  readonly #isMemoryFile: boolean;
   #disposed = false;
 
   static {
@@ -59,7 +67,13 @@ export class ShareableHandle implements Disposable {
 
   private constructor(
     token: typeof constructionToken,
-    parts: { type: "posix-fd" | "fabric"; fd?: number; bytes?: Uint8Array<ArrayBuffer>; closesAside?: boolean },
+    parts: {
+      type: "posix-fd" | "fabric";
+      fd?: number;
+      bytes?: Uint8Array<ArrayBuffer>;
+      closesAside?: boolean;
+      isMemoryFile?: boolean;
+    },
   ) {
     if (token !== constructionToken) {
       throw new TypeError(
@@ -70,6 +84,7 @@ export class ShareableHandle implements Disposable {
     this.#fd = parts.fd ?? -1;
     this.#bytes = parts.bytes ?? new Uint8Array(0);
     this.#closesAside = parts.closesAside ?? false;
+    this.#isMemoryFile = parts.isMemoryFile ?? false;
   }
 
   /**
@@ -85,7 +100,10 @@ export class ShareableHandle implements Disposable {
     const refusal = shimRefusal();
     if (refusal !== undefined) throw new SharingError("not-supported", `Cannot take over a descriptor: ${refusal}`);
     try {
-      return new ShareableHandle(constructionToken, { type: "posix-fd", fd, closesAside: !canBePool(fd) });
+      const judgement = judgeDescriptor(fd);
+      const { isMemoryFile } = judgement;
+      const closesAside = !isPoolLike(judgement);
+      return new ShareableHandle(constructionToken, { type: "posix-fd", fd, closesAside, isMemoryFile });
     } catch (cause) {
       throw new RangeError(`Cannot take over descriptor ${fd}: it is not open`, { cause });
     }
@@ -142,7 +160,7 @@ export class ShareableHandle implements Disposable {
     this.#disposed = true;
     if (this.type !== "posix-fd") return;
     if (this.#closesAside) closeAside(this.#fd);
-    else if (takesLongToClose(this.#fd)) closeOnThread(this.#fd);
+    else if (this.#isMemoryFile && isLargeFile(this.#fd)) closeOnThread(this.#fd);
     else closeDescriptor(this.#fd);
   }
 
