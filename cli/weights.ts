@@ -76,7 +76,7 @@ export const weightsCommand: Command = {
 
 /** The number of digits of a revision that are printed: enough to tell any weights apart. */
 const printedDigits = 12;
-/** For each action, what it takes: a phrase, and how many there may be. */
+/** The number of arguments that each action accepts, and a phrase that describes them. */
 const actions = {
   publish: { needs: "one argument: a file", least: 1, most: 1 },
   list: { needs: "no argument", least: 0, most: 0 },
@@ -141,10 +141,19 @@ async function run(args: readonly string[], terminal: Terminal): Promise<number>
   }
 }
 
+/** Returns the entry of weights, which are named with or without a revision. Undefined if there is none. */
+function entryOf(entries: readonly StoreEntry[], name: string): StoreEntry | undefined {
+  const own = ownName(name);
+  return entries.find((entry) => entry.name === own);
+}
+
+function ownName(name: string): string {
+  return name.split("@")[0]!;
+}
+
 /** Prints where weights are now. */
 async function printPlace(client: StoreClient, name: string, print: Terminal["print"]): Promise<number> {
-  const [own] = name.split("@");
-  const entry = (await client.entries()).find((entry) => entry.name === own);
+  const entry = entryOf(await client.entries(), name);
   if (entry === undefined) return 0;
   const { place, device, byteLength } = entry;
   const where = place === "device" ? device : place;
@@ -154,7 +163,7 @@ async function printPlace(client: StoreClient, name: string, print: Terminal["pr
   return 0;
 }
 
-/** Prints what was saved or restored, and what was not. Returns the exit status. */
+/** Prints the names that were saved or restored, and the errors of the others. Returns the exit status. */
 function report(done: string, { names, refused }: SavedWeights, { print }: Terminal): number {
   for (const name of names) print(`${printable(name)}: ${done}`);
   for (const { name, error } of refused) print(`${printable(name)}: not ${done}: ${printable(error.message)}`);
@@ -197,11 +206,12 @@ async function publish(
 
 /** Throws if nothing is published under a name, for which a client would wait. */
 async function checkPublished(client: StoreClient, name: string): Promise<void> {
-  const [own] = name.split("@");
   const entries = await client.entries();
-  if (entries.some((entry) => entry.name === own)) return;
+  if (entryOf(entries, name) !== undefined) return;
   const names = entries.map((entry) => printable(JSON.stringify(entry.name))).join(", ");
-  throw new Error(`Nothing is published as ${JSON.stringify(own)}; the store has ${names === "" ? "nothing" : names}`);
+  throw new Error(
+    `Nothing is published as ${JSON.stringify(ownName(name))}; the store has ${names === "" ? "nothing" : names}`,
+  );
 }
 
 async function verify(client: StoreClient, name: string, { print, signal }: Terminal): Promise<void> {
