@@ -75,3 +75,11 @@ function primes(count: number): number[] {
 function fraction(number: number): number {
   return Math.floor((number - Math.floor(number)) * 2 ** 32) | 0;
 }
+
+/** The number of hexadecimal digits of a digest, and the minimum number of its first digits that identify one. */
+export const digestDigits = 64, minimumDigits = 8;
+
+/** Returns whether a string consists of at least `minimum` of the first digits of a digest. */
+export function isDigest(digits: string, minimum: number = digestDigits): boolean {
+  return /^[0-9a-f]*$/.test(digits) && digits.length >= minimum && digits.length <= digestDigits;
+}

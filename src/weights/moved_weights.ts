@@ -3,27 +3,18 @@
  *
  * @module
  */
-import {
-  type CudaDevice,
-  type DeviceBuffer,
-  type EntryMove,
-  type JsonValue,
-  SharingError,
-  type StoreClient,
-  type WaitOptions,
-} from "../../mod.ts";
+import type { CudaDevice, DeviceBuffer, EntryMove, JsonValue, StoreClient, WaitOptions } from "../../mod.ts";
 import { bytesAt, type ByteSource, openSource } from "../files/byte_source.ts";
 import { readRanges } from "../files/device_transfers.ts";
 import { writeNewFile } from "../files/new_file.ts";
 import { reading } from "../files/npy_arrays.ts";
 import { writeFully } from "../files/runtime_files.ts";
 import { arrayOf, writeSafetensors } from "../files/safetensors_files.ts";
-import { formatName, isObject, readSafetensorsHeader, type SafetensorsTensor } from "../files/safetensors_header.ts";
+import { isObject, readSafetensorsHeader } from "../files/safetensors_header.ts";
 import { checkOptions, type KnownOptions, whatIs } from "../support/validation.ts";
 import { throwIfAborted } from "../support/waiting/waiting.ts";
 import { RangeError, TypeError } from "../support/program_errors.ts";
-import { revisionOf } from "./revision.ts";
-import { treeDigests } from "./tree_digest.ts";
+import { checkRevision } from "./revision.ts";
 import { manifestOf, readDescription, summaryOfWeights, type WeightsDescription } from "./weights_metadata.ts";
 
 /** Options of `offloadWeights`. */
@@ -78,8 +69,8 @@ const maximumTable = 2 ** 28;
 
 /**
  * Moves weights from their device to host memory that the store keeps, or to a file, and frees their device memory.
- * The process that maps or wakes them next with `mapWeights` or `Weights.wake` brings them back, and checks their digest. Until
- * then, they have the same name, revision and generation as before.
+ * The next process that maps them with `mapWeights`, or wakes them with `Weights.wake`, brings them back and checks their
+ * digest. Until then, they keep their name, revision and generation.
  *
  * In a folder, the file is `NAME@DIGEST.safetensors`, which any program can read. It is complete when it appears, and
  * stays when the weights are brought back.
@@ -119,10 +110,15 @@ export async function offloadWeights(
 
 /** Brings weights back to their device, and checks their digest. The option `move` of the calls that map entries. */
 export async function bringBack({ name, metadata, buffer, from, signal, copy }: EntryMove): Promise<void> {
-  if (from === "host") await copy();
-  else await reading(from, () => readWeights(from, { name, metadata, buffer, signal }));
+  if (from !== "host") {
+    await reading(from, () => readWeights(from, { name, metadata, buffer, signal }));
+    return;
+  }
+  await copy();
   // What is not weights has no digest that could be computed here.
-  if (summaryOfWeights(metadata) !== undefined) await checkDigest({ name, metadata, buffer, signal });
+  if (summaryOfWeights(metadata) === undefined) return;
+  const description = await readDescription(name, metadata, buffer);
+  await checkRevision(description, buffer, { signal, action: `bring the weights ${JSON.stringify(name)} back` });
 }
 
 /**
@@ -202,8 +198,10 @@ export async function restoreWeights(
       ...device === undefined ? {} : { device },
     });
     const { buffer } = memory;
-    await reading(file, () => readWeights(`${path}/${file}`, { name, metadata, buffer, signal }));
-    const { digest } = await checkDigest({ name, metadata, buffer, signal });
+    const { digest } = await reading(
+      file,
+      () => readWeights(`${path}/${file}`, { name, metadata, buffer, signal }),
+    );
     const stated = digest === undefined ? {} : { digest };
     await memory.publish(buffer.stream, { metadata, keep, ...stated });
   });
@@ -252,8 +250,14 @@ async function writeWeights(path: string, { name, metadata, buffer, signal }: We
   await writeSafetensors(arrays, path, { metadata: more, ...signal === undefined ? {} : { signal } });
 }
 
-/** Reads a file that `writeWeights` has written into an entry's memory, each tensor to its place. */
-async function readWeights(path: string, { name, metadata, buffer, signal }: WeightsMemory): Promise<void> {
+/**
+ * Reads a file that `writeWeights` has written into an entry's memory, each tensor to its place. Throws unless the
+ * tensors have the digest that the metadata state.
+ */
+async function readWeights(
+  path: string,
+  { name, metadata, buffer, signal }: WeightsMemory,
+): Promise<WeightsDescription> {
   await using source: ByteSource = await openSource(path);
   const header = await readSafetensorsHeader(source);
   const place = manifestOf(metadata, buffer);
@@ -265,7 +269,8 @@ async function readWeights(path: string, { name, metadata, buffer, signal }: Wei
     buffer.subarray(place.byteOffset).copyFrom(list);
     await buffer.stream.finished();
   }
-  const { tensors } = await readDescription(name, metadata, buffer);
+  const description = await readDescription(name, metadata, buffer);
+  const { tensors } = description;
   const places = new Map(tensors.map((tensor) => [tensor.name, tensor]));
   const ranges = header.tensors.map(({ name, dtype, byteOffset, byteLength }) => {
     const tensor = places.get(name);
@@ -279,41 +284,8 @@ async function readWeights(path: string, { name, metadata, buffer, signal }: Wei
     throw new Error(`it has ${ranges.length} tensors, and the weights ${tensors.length}`);
   }
   await readRanges(ranges, { what: `the read of "${path}"`, ...signal === undefined ? {} : { signal } });
-}
-
-/** Throws unless the weights in an entry's memory have the digest that its metadata state. */
-async function checkDigest({ name, metadata, buffer, signal }: WeightsMemory): Promise<WeightsDescription> {
-  const description = await readDescription(name, metadata, buffer);
-  const found = await revisionOfTensors(description.tensors, buffer, signal === undefined ? {} : { signal });
-  if (description.digest === undefined || found === description.digest) return description;
-  throw new SharingError(
-    "digest-mismatch",
-    `Cannot bring the weights ${
-      JSON.stringify(name)
-    } back: their digest is ${found}, and was ${description.digest} when ` +
-      "they were published",
-  );
-}
-
-/** Computes the revision of tensors that lie in a buffer. */
-export async function revisionOfTensors(
-  tensors: readonly SafetensorsTensor[],
-  buffer: DeviceBuffer,
-  { signal }: WaitOptions,
-): Promise<string> {
-  const ranges = tensors.map(({ byteOffset, byteLength }) => ({ buffer, byteOffset, byteLength }));
-  const waiting = signal === undefined ? {} : { signal };
-  return await revisionOfDigests(tensors, await treeDigests(ranges, { stream: buffer.stream, ...waiting }));
-}
-
-/** Computes the revision of tensors from the digests of their bytes. */
-export async function revisionOfDigests(
-  tensors: readonly SafetensorsTensor[],
-  digests: readonly Uint8Array[],
-): Promise<string> {
-  return await revisionOf(tensors.map(({ name, dtype, shape }, index) => (
-    { name, dtype: formatName(name, dtype), shape, digest: digests[index]! }
-  )));
+  await checkRevision(description, buffer, { signal, action: `bring the weights ${JSON.stringify(name)} back` });
+  return description;
 }
 
 /** A row of a folder's table. */

@@ -4,6 +4,11 @@
  * @module
  */
 
+import { type DeviceBuffer, SharingError } from "../../mod.ts";
+import { formatName, type SafetensorsTensor } from "../files/safetensors_header.ts";
+import { treeDigests } from "./tree_digest.ts";
+import type { WeightsDescription } from "./weights_metadata.ts";
+
 /** The properties of a tensor that its revision depends on. */
 export interface DigestedTensor {
   readonly name: string;
@@ -43,4 +48,50 @@ function compareBytes(one: Uint8Array, other: Uint8Array): number {
   const length = Math.min(one.length, other.length);
   for (let i = 0; i < length; i++) if (one[i] !== other[i]) return one[i]! - other[i]!;
   return one.length - other.length;
+}
+
+/** Computes the revision of tensors that lie in a buffer. */
+export async function revisionOfTensors(
+  tensors: readonly SafetensorsTensor[],
+  buffer: DeviceBuffer,
+  signal: AbortSignal | undefined,
+): Promise<string> {
+  const ranges = tensors.map(({ byteOffset, byteLength }) => ({ buffer, byteOffset, byteLength }));
+  const waiting = signal === undefined ? {} : { signal };
+  return await revisionOfDigests(tensors, await treeDigests(ranges, { stream: buffer.stream, ...waiting }));
+}
+
+/** Computes the revision of tensors from the digests of their bytes. */
+export async function revisionOfDigests(
+  tensors: readonly SafetensorsTensor[],
+  digests: readonly Uint8Array[],
+): Promise<string> {
+  return await revisionOf(tensors.map(({ name, dtype, shape }, index) => (
+    { name, dtype: formatName(name, dtype), shape, digest: digests[index]! }
+  )));
+}
+
+/**
+ * Computes the revision of the weights in a buffer, and returns it. Throws unless it is the one with which they were
+ * published, if that is known.
+ *
+ * @param options.action what cannot be done otherwise, such as `trust the weights "llama"`
+ * @param options.advice the end of the error's message
+ * @throws {SharingError} `digest-mismatch`
+ */
+export async function checkRevision(
+  { digest, tensors }: WeightsDescription,
+  buffer: DeviceBuffer,
+  { signal, action, advice = "" }: {
+    readonly signal: AbortSignal | undefined;
+    readonly action: string;
+    readonly advice?: string;
+  },
+): Promise<string> {
+  const found = await revisionOfTensors(tensors, buffer, signal);
+  if (digest === undefined || found === digest) return found;
+  throw new SharingError(
+    "digest-mismatch",
+    `Cannot ${action}: their digest is ${found}, and was ${digest} when they were published${advice}`,
+  );
 }

@@ -17,9 +17,11 @@ import {
 } from "../../mod.ts";
 import { type FileProgress, type FileSource, openSafetensors } from "../../safetensors.ts";
 import { arrayOf } from "../files/safetensors_files.ts";
+import { isDigest, minimumDigits } from "../support/sha256.ts";
 import { checkBoolean, checkOptions, type KnownOptions } from "../support/validation.ts";
 import { fileDigests } from "./file_digests.ts";
-import { bringBack, revisionOfDigests, revisionOfTensors } from "./moved_weights.ts";
+import { bringBack } from "./moved_weights.ts";
+import { checkRevision, revisionOfDigests, revisionOfTensors } from "./revision.ts";
 import { differenceOf, encodeTensors, readDescription, type WeightsDescription } from "./weights_metadata.ts";
 
 /** Options of `publishWeights`. */
@@ -66,8 +68,6 @@ const wakeOptions: KnownOptions<WaitOptions> = { action: "wake weights", names: 
 const updateOptions: KnownOptions<WaitOptions> = { action: "update weights", names: { signal: true } };
 /** The alignment, in bytes, of the tensors and of the list of tensors. */
 const alignment = 256;
-/** The minimum number of hexadecimal digits that identify a revision. */
-const minimumDigits = 8;
 
 /** The state of a `Weights` object. */
 interface WeightsParts {
@@ -209,14 +209,11 @@ export class Weights extends Map<string, DeviceArray<TypedArray>> implements Asy
    * published
    */
   async verify(options: WaitOptions = {}): Promise<string> {
-    const { digest, tensors } = this.#description;
-    const found = await revisionOfTensors(tensors, this.buffer, options);
-    if (digest === undefined || found === digest) return found;
-    throw new SharingError(
-      "digest-mismatch",
-      `Cannot trust the weights ${JSON.stringify(this.name)}: their digest is ${found}, and was ${digest} when they ` +
-        "were published; publish them anew",
-    );
+    return await checkRevision(this.#description, this.buffer, {
+      signal: options.signal,
+      action: `trust the weights ${JSON.stringify(this.name)}`,
+      advice: "; publish them anew",
+    });
   }
 
   /** Releases this process's mapping of the memory. */
@@ -236,7 +233,8 @@ export class Weights extends Map<string, DeviceArray<TypedArray>> implements Asy
  * @throws {RangeError} If the name contains an "@", which separates a name from a revision
  * @throws {Error} If the file cannot be read or is not a valid safetensors file, with the reason
  * @throws {SharingError} `limit-exceeded` if the store has too little memory left; `not-permitted` if another user has
- * published the name; `digest-mismatch` if `verify` finds a difference; `peer-gone`, also if another rank has exited; `in-use` if another process loads this rank
+ * published the name; `digest-mismatch` if `verify` finds a difference; `peer-gone`, also if another rank has exited;
+ * `in-use` if another process loads this rank
  *
  * @example
  * ```ts
@@ -286,7 +284,7 @@ export async function publishWeights(
     const { buffer } = memory;
     await file.load(buffer, { ...waiting, ...onProgress === undefined ? {} : { onProgress } });
     if (encoded.manifest !== undefined) buffer.subarray(end).copyFrom(encoded.manifest);
-    const digest = await revisionOfTensors(tensors, buffer, waiting);
+    const digest = await revisionOfTensors(tensors, buffer, signal);
     const ofFile = verify ? await revisionOfDigests(tensors, await fileDigests(file, waiting)) : digest;
     if (digest !== ofFile) {
       throw new SharingError(
@@ -381,7 +379,7 @@ function partsOfName(name: string): [name: string, digits?: string] {
   const at = name.indexOf("@");
   if (at < 0) return [name];
   const digits = name.slice(at + 1);
-  if (!/^[0-9a-f]*$/.test(digits) || digits.length < minimumDigits || digits.length > 64) {
+  if (!isDigest(digits, minimumDigits)) {
     throw new RangeError(
       `Cannot map ${JSON.stringify(name)}: give ${minimumDigits} to 64 hexadecimal digits of a revision behind the "@"`,
     );

@@ -12,6 +12,7 @@ import {
   isObject,
   type SafetensorsTensor,
 } from "../files/safetensors_header.ts";
+import { isDigest } from "../support/sha256.ts";
 
 /**
  * The maximum length, in characters, of a list of tensors in the metadata. A longer list is stored in the memory
@@ -97,7 +98,7 @@ export async function readDescription(
   if (!isObject(metadata) || metadata.format !== format) return refuse("the entry's metadata describe none");
   if (metadata.version !== version) return refuse(`their metadata are of version ${JSON.stringify(metadata.version)}`);
   const { digest } = metadata;
-  if (digest !== null && !(typeof digest === "string" && /^[0-9a-f]{64}$/.test(digest))) {
+  if (digest !== null && !(typeof digest === "string" && isDigest(digest))) {
     return refuse("their digest is not 64 hexadecimal digits");
   }
   let list: unknown = metadata.tensors;

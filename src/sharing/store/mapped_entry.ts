@@ -34,7 +34,7 @@ export interface MappedEntryParts {
   readonly generation: number;
   readonly digest: string | undefined;
   readonly metadata: JsonValue | undefined;
-  /** Tells the store that the mapping sleeps. */
+  /** Reports to the store that the mapping is asleep. */
   readonly sleep: (hold: Hold) => Promise<void>;
   /** Asks the store for the memory of a mapping that sleeps. The receiver must dispose of the handle. */
   readonly wake: (hold: Hold, options: WakeEntryOptions) => Promise<NamedHandle>;
@@ -187,7 +187,8 @@ export class MappedEntry implements Disposable {
    * there is room on the device. If this throws, the entry sleeps on.
    *
    * @throws {ReferenceError} If this object was disposed
-   * @throws {SharingError} `limit-exceeded` if the store can never have enough memory on the device; `not-found` if the store was started again without the memory; `peer-gone`
+   * @throws {SharingError} `limit-exceeded` if the store can never have enough memory on the device; `not-found` if the
+   * store was started again without the memory; `peer-gone`
    */
   async wake(options: WakeEntryOptions = {}): Promise<void> {
     checkOptions(options, wakeOptions);
@@ -211,8 +212,8 @@ export class MappedEntry implements Disposable {
   }
 
   /**
-   * Maps the memory of another entry at this entry's addresses, in place of its own, which is released; `next` is
-   * disposed. Waits for the work that uses either memory. If this throws, this entry is as before.
+   * Maps the memory of another entry at this entry's addresses. Releases this entry's own memory, and disposes of
+   * `next`. Waits for the work that uses either memory. If this throws, the entry is unchanged.
    *
    * The caller ensures that no work which uses the memory is enqueued meanwhile.
    *

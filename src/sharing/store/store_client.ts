@@ -23,6 +23,7 @@ import type { MapOptions } from "../importer/remote_offer.ts";
 import { flagOf, type JsonObject, memberOf, numberOf, numbersOf, objectsOf, textOf } from "../protocol/documents.ts";
 import { badMessage, defaultMaximumMetadata } from "../protocol/messages.ts";
 import { checkOfferName, encodeMetadata, type JsonValue } from "../protocol/metadata.ts";
+import { digestDigits, isDigest, minimumDigits } from "../../support/sha256.ts";
 import type { Peer } from "../transport/unix_socket.ts";
 import { type ReceivedAnswer, StoreLink } from "./store_link.ts";
 import {
@@ -107,7 +108,7 @@ export class StoredMemory implements AsyncDisposable {
     const json = encodeMetadata(options.metadata, maximumEntryMetadata);
     const { digest, keep = false, signal } = options;
     throwIfAborted(signal);
-    if (digest !== undefined) checkDigest(digest, 64);
+    if (digest !== undefined) checkDigest(digest, digestDigits);
     checkBoolean(keep, "keep");
     const publication = {
       ...json === "" ? {} : { metadata: JSON.parse(json) as JsonValue },
@@ -168,8 +169,8 @@ export interface CreateEntryOptions extends MapOptions {
    */
   rank?: readonly [rank: number, count: number];
   /**
-   * The same text in all ranks, at most 255 characters, that tells them from other processes which publish the same name
-   * at the same time, such as the ID of a run. Empty by default.
+   * An ID of at most 255 characters that all ranks pass, such as the ID of a run. It distinguishes them from other
+   * processes that publish the same name at the same time. Empty by default.
    */
   set?: string;
   /** Metadata for other processes, such as element types and shapes: any JSON value of at most 4 MiB. */
@@ -268,6 +269,13 @@ export interface StoreEntry {
   readonly isReplaced: boolean;
   /** The rank that has written the memory, and the number of ranks; `[0, 1]` if the memory was published alone. */
   readonly rank: readonly [rank: number, count: number];
+}
+
+/** A published entry that was mapped, and the answer that described it. */
+interface PublishedMapping {
+  readonly mapped: WholeMemory;
+  readonly hold: Hold;
+  readonly document: JsonObject;
 }
 
 /** The option `memory` of importers does not apply, because all memory of a store is virtual. */
@@ -501,7 +509,7 @@ export class StoreClient implements AsyncDisposable {
    * removed, or if too many requests wait
    */
   async map(name: string, options: MapEntryOptions = {}): Promise<DeviceBuffer> {
-    return (await this.#mapEntry(name, options, { brief: true })).buffer;
+    return (await this.#mapEntry(name, options, { brief: true })).mapped.buffer;
   }
 
   /**
@@ -526,19 +534,14 @@ export class StoreClient implements AsyncDisposable {
     return this.#entryOf({ name, mapped, hold, generation, digest, metadata: memberOf(document, "metadata") });
   }
 
-  async #mapEntry(name: string, options: MapEntryOptions, more: JsonObject): Promise<{
-    mapped: WholeMemory;
-    buffer: DeviceBuffer;
-    hold: Hold;
-    document: JsonObject;
-  }> {
+  async #mapEntry(name: string, options: MapEntryOptions, more: JsonObject): Promise<PublishedMapping> {
     this.#check();
     checkOfferName(name);
     checkOptions(options, mapOptions);
     const { write = false, digest, signal } = options;
     checkBoolean(write, "write");
     checkMove(options.move);
-    if (digest !== undefined) checkDigest(digest, 8);
+    if (digest !== undefined) checkDigest(digest, minimumDigits);
     const { rank = [0, 1] } = options;
     checkRank(rank);
     if (options.stream !== undefined) checkStream(options.stream, sessionOf(this.#cuda));
@@ -563,14 +566,31 @@ export class StoreClient implements AsyncDisposable {
           `Cannot map ${JSON.stringify(name)} for rank ${rank[0]} of ${rank[1]}: ${why}`,
         );
       }
-      const device = this.#deviceOf(document, name);
-      const byteLength = numberOf(document, "byteLength", 1);
-      const size = numberOf(document, "size", byteLength);
-      const stream = options.stream ?? device.defaultStream;
-      const access = write ? "read-write" : "read";
-      const mapped = this.#mapAnswer(answer, { hold, device, size, byteLength, stream, access });
-      return { mapped, buffer: mapped.buffer, hold, document };
+      return this.#mapPublished(answer, { name, hold, options });
     });
+  }
+
+  /** Maps the memory of a published entry, which an answer describes. */
+  #mapPublished(
+    answer: ReceivedAnswer,
+    { name, hold, options: { stream, write } }: {
+      readonly name: string;
+      readonly hold: Hold;
+      readonly options: MapEntryOptions;
+    },
+  ): PublishedMapping {
+    const { document } = answer;
+    const device = this.#deviceOf(document, name);
+    const byteLength = numberOf(document, "byteLength", 1);
+    const mapped = this.#mapAnswer(answer, {
+      hold,
+      device,
+      size: numberOf(document, "size", byteLength),
+      byteLength,
+      stream: stream ?? device.defaultStream,
+      access: write === true ? "read-write" : "read",
+    });
+    return { mapped, hold, document };
   }
 
   /** Brings an entry back that is not on its device, and maps it. */
@@ -578,18 +598,14 @@ export class StoreClient implements AsyncDisposable {
     name: string,
     hold: Hold,
     { document, options }: { readonly document: JsonObject; readonly options: MapEntryOptions },
-  ): Promise<{ mapped: WholeMemory; buffer: DeviceBuffer; hold: Hold; document: JsonObject }> {
+  ): Promise<PublishedMapping> {
     this.#hold(hold.id);
     this.#beginSleep(hold);
     try {
-      const device = this.#deviceOf(document, name);
+      // Refuse what this process could not map before moving it.
+      this.#deviceOf(document, name);
       const { handle } = await this.#wake(name, hold, options);
-      const byteLength = numberOf(document, "byteLength", 1);
-      const size = numberOf(document, "size", byteLength);
-      const stream = options.stream ?? device.defaultStream;
-      const access = options.write === true ? "read-write" : "read";
-      const mapped = this.#mapHandle(handle, { hold, device, size, byteLength, stream, access });
-      return { mapped, buffer: mapped.buffer, hold, document };
+      return this.#mapPublished({ document, handle }, { name, hold, options });
     } catch (error) {
       this.#releaseHold(hold);
       throw error;
@@ -597,8 +613,9 @@ export class StoreClient implements AsyncDisposable {
   }
 
   /**
-   * Moves an entry from its device to host memory that the store keeps, or to a file, and frees its device memory. Who
-   * maps the entry next brings it back. Processes in which it sleeps keep it; nobody may have it mapped.
+   * Moves an entry from its device to host memory that the store keeps, or to a file, and frees its device memory. The
+   * next process that maps the entry moves it back. No process may have the entry mapped. Processes in which it is
+   * asleep keep it.
    *
    * If this process dies or this throws, the entry is as before.
    *
@@ -851,20 +868,6 @@ export class StoreClient implements AsyncDisposable {
     },
   ): WholeMemory {
     if (handle === undefined) throw badMessage("a store's answer comes without its descriptor");
-    return this.#mapHandle(handle, { hold, device, size, byteLength, stream, access });
-  }
-
-  #mapHandle(
-    handle: ShareableHandle,
-    { hold, device, size, byteLength, stream, access }: {
-      hold: Hold;
-      device: CudaDevice;
-      size: number;
-      byteLength: number;
-      stream: CudaStream;
-      access: "read" | "read-write";
-    },
-  ): WholeMemory {
     using _closed = handle;
     return new WholeMemory(sessionOf(this.#cuda), device, {
       handle,
@@ -964,8 +967,8 @@ function textOrUndefined(document: JsonObject, name: string): string | undefined
 /** Throws unless `digest` consists of `minimum` to 64 hexadecimal digits. */
 function checkDigest(digest: string, minimum: number): void {
   if (typeof digest !== "string") throw new TypeError(`Cannot use ${whatIs(digest)} as a digest: give its digits`);
-  if (/^[0-9a-f]*$/.test(digest) && digest.length >= minimum && digest.length <= 64) return;
-  const needed = minimum === 64 ? "64" : `${minimum} to 64`;
+  if (isDigest(digest, minimum)) return;
+  const needed = minimum === digestDigits ? "64" : `${minimum} to 64`;
   throw new TypeError(
     `Cannot use ${JSON.stringify(digest.slice(0, 80))} as a digest: give ${needed} hexadecimal digits`,
   );

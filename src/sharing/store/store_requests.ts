@@ -9,6 +9,7 @@ import { isTooDeep, maximumDepth } from "../operator/checked_json.ts";
 import { flagOf, type JsonObject, memberOf, numberOf, numbersOf, objectsOf, textOf } from "../protocol/documents.ts";
 import { badMessage, limitExceeded } from "../protocol/messages.ts";
 import { checkOfferName } from "../protocol/metadata.ts";
+import { digestDigits, isDigest, minimumDigits } from "../../support/sha256.ts";
 import type { PeerProcess } from "../transport/peer_process.ts";
 import {
   briefMapAnswer,
@@ -35,8 +36,6 @@ import type { CreateRequest, MapRequest, MoveTarget, Publication, StoredMemories
 
 /** The maximum number of characters of the ID of a set. */
 const maximumIdLength = 255;
-/** The minimum number of digits of a digest by which an allocation is mapped. */
-const minimumDigits = 8;
 
 /** A holder of allocations that represents the process of a client. */
 export interface ClientProcess extends Holder {
@@ -196,7 +195,7 @@ export class StoreRequests {
     const id = numberOf(document, "id", 1);
     const memory = this.#memories.writtenBy(this.#client, id);
     const metadata = metadataOf(document, `publish memory ${id}`);
-    const digest = digestOf(document, 64);
+    const digest = digestOf(document, digestDigits);
     const keep = flagOf(document, "keep");
     // Tell the client what the store has stored, because stores of earlier versions do not.
     const stored = {
@@ -530,7 +529,7 @@ function mappingsOf(held: JsonObject): Mappings {
 function digestOf(document: JsonObject, minimum: number): string | undefined {
   if (memberOf(document, "digest") === undefined) return undefined;
   const digest = textOf(document, "digest");
-  if (/^[0-9a-f]*$/.test(digest) && digest.length >= minimum && digest.length <= 64) return digest;
+  if (isDigest(digest, minimum)) return digest;
   throw badMessage(`a digest does not have ${minimum} to 64 hexadecimal digits`);
 }
 

@@ -479,7 +479,7 @@ interface Reading extends Mappings {
 export interface Stored extends StoredRecord {
   /** Undefined if the allocation lies in a file. */
   handle: ShareableHandle | undefined;
-  /** The holder that moves the allocation to another place. Undefined if nobody does. */
+  /** The holder that is moving the allocation to another place. Undefined if it is not being moved. */
   mover: Holder | undefined;
   /** The holder that created the allocation. Undefined once the allocation is published, or if the holder is gone. */
   writer: Holder | undefined;

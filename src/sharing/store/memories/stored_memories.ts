@@ -90,7 +90,7 @@ export class StoredMemories implements Disposable {
   readonly unsent: UnsentAnswers;
   /** The total number of generations that were published since the store began to serve. */
   publishedTotal = 0;
-  /** The requests that wait until an allocation is published under a name, or until nobody writes one. */
+  /** The requests that wait until an allocation is published under a name, or until its last writer is gone. */
   readonly #awaited = new AwaitedNames();
   /** The number of unpublished allocations of each name, with its rank in a set, including those that wait for room. */
   readonly #unpublished = new Map<string, number>();
@@ -346,8 +346,8 @@ export class StoredMemories implements Disposable {
    * allocation may also be a generation that was replaced. Returns undefined if no allocation is published under the
    * name.
    *
-   * @throws {SharingError} `not-found` if no generation has the digest; `not-permitted` if `write` is true and another user has published the memory;
-   * `limit-exceeded` if the reader's user holds too much memory that other users have replaced or removed
+   * @throws {SharingError} `not-found` if no generation has the digest; `not-permitted` if `write` is true and another
+   * user has published the memory; `limit-exceeded` if the reader's user holds too much memory that other users have replaced or removed
    */
   map(reader: Holder, { name, write, digest, rank }: MapRequest): Stored | undefined {
     const memory = this.wanted({ name, digest, rank });
@@ -464,8 +464,8 @@ export class StoredMemories implements Disposable {
   }
 
   /**
-   * Calls `waiter.attempt` each time an allocation is published under a name, and when nobody writes one any more, until
-   * it returns true.
+   * Calls `waiter.attempt` each time an allocation is published under a name or loses its last writer, until the call
+   * returns true.
    *
    * @returns a function that removes the waiter
    */
@@ -660,9 +660,9 @@ export class StoredMemories implements Disposable {
   }
 
   /**
-   * Begins to move an allocation to another place: returns new memory of the same size there, which `mover` fills.
-   * Undefined if the place is a file, which `mover` writes. Waits until there is room. Until the move ends, nobody maps
-   * the allocation.
+   * Begins to move an allocation to another place. Waits for room there, and returns new memory of the same size, which
+   * `mover` fills; returns undefined if the place is a file, which `mover` writes. Until the move ends, the allocation
+   * cannot be mapped.
    *
    * @throws {SharingError} `in-use` if a process has the allocation mapped; `not-permitted` if another user has
    * published it and it is to leave the device; the errors of `create`
