@@ -226,6 +226,7 @@ const columns = [
   { name: "name" },
   { name: "revision" },
   { name: "generation", align: "right" },
+  { name: "rank" },
   { name: "size", align: "right" },
   { name: "tensors", align: "right" },
   { name: "dtypes" },
@@ -243,9 +244,9 @@ function listOf(entries: readonly StoreEntry[], asJson: boolean): string {
   if (asJson) {
     const pidsOf = (peers: StoreEntry["readers"]) => peers.map(({ pid }) => pid);
     const members = weights.map(({ entry, summary }) => {
-      const { name, generation, byteLength, device, place, readers, sleepers } = entry;
+      const { name, generation, rank, byteLength, device, place, readers, sleepers } = entry;
       const holders = { readers: pidsOf(readers), sleepers: pidsOf(sleepers) };
-      return { name, ...summary, generation, byteLength, device, place, ...holders };
+      return { name, ...summary, generation, rank, byteLength, device, place, ...holders };
     });
     return JSON.stringify(members, undefined, 2);
   }
@@ -254,6 +255,7 @@ function listOf(entries: readonly StoreEntry[], asJson: boolean): string {
     printable(entry.name),
     digest?.slice(0, printedDigits) ?? "unknown",
     String(entry.generation),
+    entry.rank.join(" of "),
     formatBytes(entry.byteLength),
     tensors === undefined ? "" : formatCount(tensors),
     dtypes.map(printable).join(", "),

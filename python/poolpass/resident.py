@@ -23,7 +23,7 @@ from .module_tensors import put_into
 from .store import StoreClient, StoreEntry
 from .stored_memory import StoredMemory
 from .torch_views import torch
-from .weights import Weights, check_entry_name, load, publish_loaded
+from .weights import Weights, check_entry_name, class_of, load, publish_loaded
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -251,7 +251,7 @@ def _made(model: Any, config: Any) -> dict[str, Any]:
         f"{name} {tensor.dtype} {list(tensor.shape)}" for name, _, tensor, _ in registered(model)
     )
     return {
-        "class": f"{type(model).__module__}.{type(model).__qualname__}",
+        "class": class_of(model),
         "dtype": str(config.dtype).removeprefix("torch."),
         "quantization": None if quantizer is None else _digest(repr(quantizer.quantization_config)),
         # The parameters and buffers before loading, which depend on the model's configuration.

@@ -35,8 +35,8 @@ class StoreEntry:
     """What a store has under a name.
 
     `generation` says how often the name was published, `device` is the UUID of the memory's device, `readers` are the
-    processes that have it mapped, `rank` is the rank that has written the memory and the number of ranks, `sleepers` those that hold it without having it mapped, and `since` is when it was
-    published. `digest` is the digest of the contents that the publisher has stated, or None. `keep` says whether the
+    processes that have it mapped, `sleepers` those that hold it without having it mapped, `rank` is the rank that has
+    written the memory and the number of ranks, and `since` is when it was published. `digest` is the digest of the contents that the publisher has stated, or None. `keep` says whether the
     store never evicts the memory, and `is_replaced` whether a newer generation has replaced it. `place` is "device";
     "host" if the memory was moved to host memory of the store; or the path of the file that it was moved to.
     """
@@ -370,7 +370,9 @@ class StoreClient(Closing):
         answer = self._link.ask(document, deadline_of(timeout)).answer
         return [_entry_of(each) for each in objects_of(answer or {}, "entries")]
 
-    def offload(self, name: str, *, to: StrPath = "host", timeout: float | None = None) -> None:
+    def offload(
+        self, name: str, *, to: StrPath = "host", rank: tuple[int, int] = (0, 1), timeout: float | None = None
+    ) -> None:
         """Moves what is published under a name from its device to host memory that the store keeps, or to a file, and
         frees the device memory. Processes in which it sleeps keep it; no process may have it mapped, including this
         one. The process that maps or wakes it next moves it back, and others wait for that.
@@ -379,6 +381,7 @@ class StoreClient(Closing):
 
         to: "host", or the path of an existing folder, in which weights become the file NAME@DIGEST.safetensors. It is
         complete when it appears, and stays when the weights are moved back. Their digest is then checked.
+        rank: the rank whose memory to move, and the number of ranks, if they were published together.
         timeout: how many seconds to wait while another process moves it.
 
         Raises SharingError: "in-use" if a process has it mapped; the message names the processes. "not-found",
@@ -397,7 +400,8 @@ class StoreClient(Closing):
         deadline = deadline_of(timeout)
         # What this process has released must not be in use.
         self._link.finish_unmapping(deadline)
-        move(self._link, name, {"name": name}, place, deadline, folder)
+        which: JsonObject = {"name": name, **({} if _check_rank(rank)[1] == 1 else {"rank": list(rank)})}
+        move(self._link, name, which, place, deadline, folder)
 
     def remove(self, name: str, *, timeout: float | None = None) -> None:
         """Takes the name from what is published under it. The memory goes when its last reader has released it.

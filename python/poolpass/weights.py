@@ -277,7 +277,7 @@ class Weights(Mapping[str, Any]):
         place = tensor.place
         return self._views.make(place.dtype, place.shape, place.byte_offset, tensor.strides)
 
-    def _check_compatible(self, device: int | None) -> None:
+    def _check_compatible(self, device: int | None, model: Any) -> None:
         if device is not None and device != self.device:
             raise SharingError(
                 "incompatible", f"Cannot load {self._what} on device {device}: they are on device {self.device}"
@@ -286,10 +286,9 @@ class Weights(Mapping[str, Any]):
         if not isinstance(made, dict) or all(each.kind == "tensor" for each in self._tensors.values()):
             # Tensors of files are the same everywhere. Modules may have converted theirs for one device.
             return
-        own = _made(self.device or 0)
-        for what in ("torch", "capability"):
-            stated, mine = (str(each.get(what, "")).split(".")[:2] for each in (made, own))
-            if what in made and what in own and stated != mine:
+        own = _made(self.device or 0, model)
+        for what in ("torch", "capability", "class"):
+            if what in made and what in own and not _agrees(what, str(made[what]), own[what]):
                 raise SharingError(
                     "incompatible", f"Cannot load {self._what}: they were published with {what} {made[what]}, and "
                     f"this process has {own[what]}; publish them anew, or from files"
@@ -390,8 +389,8 @@ def load(
     there. The error names these parameters; the module is left unchanged. Raises SharingError: "not-found", with the
     revisions that there are, if another one is published, "bad-message" if the metadata does not list tensors,
     "digest-mismatch" if `verify` finds a difference, "incompatible" if the weights are on another device, or are those
-    of a module that was published with another minor version of PyTorch or on a device of another compute capability.
-    Also raises what `StoreClient.map` raises.
+    of a module of another class, or that was published with another minor version of PyTorch or on a device of another
+    compute capability. Also raises what `StoreClient.map` raises.
 
         with torch.device("meta"):
             model = Model()
@@ -422,7 +421,7 @@ def load(
             )
         if missing is not None and not held.digest.startswith(wanted):
             raise missing
-        held._check_compatible(device)
+        held._check_compatible(device, model)
         if verify:
             held.verify()
         if model is not None:
@@ -503,9 +502,9 @@ def publish(
     if isinstance(source, (str, os.PathLike)):
         with SafetensorsFiles(source) as files:
             return _publish(store, name, _FileTensors(files), device, keep, verify, timeout, rank=rank, set=set)
-    return _publish(
-        store, name, _TorchTensors(capture(source)), device, keep, verify, timeout, rank=rank, set=set
-    )
+    is_module = isinstance(source, torch().nn.Module)
+    tensors = _TorchTensors(capture(source), {"made": _made(device, source)} if is_module else None)
+    return _publish(store, name, tensors, device, keep, verify, timeout, rank=rank, set=set)
 
 
 def check_entry_name(name: str) -> None:
@@ -596,7 +595,8 @@ def _publish(
         described.append({**each, "byteOffset": begin, "byteLength": nbytes})
     listed, manifest = _listed(described, end)
     metadata: dict[str, Any] = {
-        "format": FORMAT, "version": VERSION, "digest": None, "made": _made(device), **source.metadata, **listed,
+        "format": FORMAT, "version": VERSION, "digest": None, "rank": list(rank), "set": set or None,
+        "made": _made(device), **source.metadata, **listed,
     }
     nbytes = max(1, end) if manifest is None else listed["manifest"]["byteOffset"] + len(manifest)
     memory = store.create(
@@ -626,15 +626,33 @@ def _publish(
         raise
 
 
-def _made(device: int) -> dict[str, str]:
-    """Returns the versions of the software, and the device, that weights are published with."""
+def class_of(model: Any) -> str:
+    """Returns the full name of a module's class."""
+    return f"{type(model).__module__}.{type(model).__qualname__}"
+
+
+def _made(device: int, model: Any = None) -> dict[str, str]:
+    """Returns the versions of the software, the kind of device, and the class, that weights are published with."""
     made = {"poolpass": __version__}
+    if model is not None:
+        made["class"] = class_of(model)
     for library in ("torch", "transformers"):
         version = getattr(sys.modules.get(library), "__version__", None)
         if version is not None:
             made[library] = str(version)
     capability = cuda().capability(device)
     return made if capability is None else {**made, "capability": capability}
+
+
+def _agrees(what: str, stated: str, own: str) -> bool:
+    """Whether tensors that were converted for one environment are right in another one."""
+    if what != "class":
+        # The minor versions.
+        return stated.split(".")[:2] == own.split(".")[:2]
+    if stated.startswith("__main__.") or own.startswith("__main__."):
+        # A class of the script that was started has another name in programs that import the script.
+        stated, own = (each.rpartition(".")[2] for each in (stated, own))
+    return stated == own
 
 
 def revision_of(source: Any) -> str:

@@ -54,7 +54,7 @@ def command(store: str, *arguments: str) -> str:
             DENO, "run", "--allow-all", "--no-check", "--no-lock", os.path.join(support.ROOT, "cli", "main.ts"),
             "weights", *arguments, "--store", store, "--driver", "software",
         ],
-        text=True, timeout=support.TIMEOUT,
+        stderr=subprocess.PIPE, text=True, timeout=support.TIMEOUT,
     )
 
 
@@ -213,7 +213,9 @@ class WeightsTest(unittest.TestCase):
 
         def publish(rank: int) -> None:
             source = {"a": torch.tensor([float(rank)])}
-            found.append(weights.publish(self.client, "ranked", source, rank=(rank, 2), timeout=support.TIMEOUT))
+            found.append(weights.publish(
+                self.client, "ranked", source, rank=(rank, 2), set="run 7", timeout=support.TIMEOUT
+            ))
 
         threads = [threading.Thread(target=publish, args=(rank,)) for rank in range(2)]
         for thread in threads:
@@ -229,6 +231,23 @@ class WeightsTest(unittest.TestCase):
         self.assertEqual(caught.exception.code, "not-found")
         for each in found:
             each.release()
+        entries = [each for each in self.client.entries() if each.name == "ranked"]
+        self.assertEqual([each.metadata["rank"] for each in entries], [[0, 2], [1, 2]])
+        self.assertEqual({each.metadata["set"] for each in entries}, {"run 7"})
+        self.client.offload("ranked", rank=(1, 2))
+        self.assertEqual([each.place for each in self.client.entries() if each.name == "ranked"], ["device", "host"])
+        if DENO is None:
+            return
+        # The other language saves and restores what this one has published.
+        folder = os.path.join(os.environ["POOLPASS_WEIGHTS_FOLDER"], "saved")
+        os.mkdir(folder)
+        self.assertIn("0 of 2", command(self.path, "list"))
+        self.assertEqual(command(self.path, "save", folder, "ranked"), "ranked: saved\n")
+        self.client.remove("ranked")
+        self.assertEqual(command(self.path, "restore", folder), "ranked: restored\n")
+        for rank in range(2):
+            with weights.load(self.client, "ranked", rank=(rank, 2), verify=True) as held:
+                self.assertEqual((float(held["a"]), held.metadata["rank"]), (rank, [rank, 2]))
 
     def test_entries_without_a_digest(self) -> None:
         """Those of files, and of a store that does not take metadata when memory is published."""
@@ -511,13 +530,35 @@ class WeightsTest(unittest.TestCase):
             self.assertIn(held.digest, str(caught.exception))
         self.assertRaisesRegex(SharingError, "now", weights.load, self.client, "verified", verify=True)
         self.assertRaisesRegex(SharingError, "device 1", weights.load, self.client, "verified", device=1)
+
+    def test_modules_of_another_environment(self) -> None:
         model = nn.Linear(2, 2)
-        with mock.patch.object(torch, "__version__", "1.9.7"):
-            weights.publish(self.client, "verified", model).release()
-        with self.assertRaises(SharingError) as caught:
-            weights.load(self.client, "verified", model)
-        self.assertEqual(caught.exception.code, "incompatible")
-        self.assertIn("1.9.7", str(caught.exception))
+        published = weights.publish(self.client, "made", model)
+        self.assertEqual(
+            (published.metadata["made"]["class"], published.metadata["set"]), ("torch.nn.modules.linear.Linear", None)
+        )
+        published.release()
+        for change, values in (
+            (mock.patch.object(torch, "__version__", "1.9.7"), "torch 2.*has 1.9.7"),
+            (mock.patch.object(nn.Linear, "__qualname__", "Other"), "Linear, and this process has .*Other"),
+        ):
+            with change, self.assertRaisesRegex(SharingError, values) as caught:
+                weights.load(self.client, "made", model)
+            self.assertEqual(caught.exception.code, "incompatible")
+        # A class of a script has another name where it is imported.
+        with mock.patch.object(nn.Linear, "__module__", "__main__"):
+            weights.load(self.client, "made", model).release()
+        # Tensors without a module are those of any.
+        weights.load(self.client, "made").release()
+        with mock.patch.object(cuda(), "capability", lambda device: "9.0"):
+            weights.publish(self.client, "made", model).release()
+            weights.load(self.client, "made", model).release()
+        with mock.patch.object(cuda(), "capability", lambda device: "10.0"):
+            self.assertRaisesRegex(SharingError, "capability 9.0.*has 10.0", weights.load, self.client, "made")
+        if DENO is not None:
+            with self.assertRaises(subprocess.CalledProcessError) as failed:
+                command(self.path, "verify", "made")
+            self.assertRegex(failed.exception.stderr, "capability 9.0, and this process has")
 
     def test_sleep_and_update(self) -> None:
         model = tied()

@@ -10,7 +10,7 @@ import { writeNewFile } from "../files/new_file.ts";
 import { reading } from "../files/npy_arrays.ts";
 import { writeFully } from "../files/runtime_files.ts";
 import { arrayOf, writeSafetensors } from "../files/safetensors_files.ts";
-import { isObject, readSafetensorsHeader } from "../files/safetensors_header.ts";
+import { isListOfCounts, isObject, readSafetensorsHeader } from "../files/safetensors_header.ts";
 import { checkOptions, type KnownOptions, whatIs } from "../support/validation.ts";
 import { throwIfAborted } from "../support/waiting/waiting.ts";
 import { RangeError, TypeError } from "../support/program_errors.ts";
@@ -42,7 +42,7 @@ export interface RestoreWeightsOptions extends WaitOptions {
 
 /** What `saveWeights` and `restoreWeights` have done. */
 export interface SavedWeights {
-  /** The names of the weights that were saved or restored. */
+  /** The names of the weights that were saved or restored. Those of several ranks are there once. */
   readonly names: readonly string[];
   /** The weights that could not be, with the reasons. */
   readonly refused: readonly { readonly name: string; readonly error: Error }[];
@@ -124,7 +124,8 @@ export async function bringBack({ name, metadata, buffer, from, signal, copy }: 
 /**
  * Saves weights of a store in a folder: each as a safetensors file `NAME@DIGEST.safetensors`, and a table of them as
  * `table.json`, from which `restoreWeights` publishes them again. Weights that are not on their device are brought back
- * first. Each file is complete when it appears, and the table is written last.
+ * first. Each file is complete when it appears, and the table is written last. The parts of several ranks are saved all,
+ * or not at all; this process must see their devices.
  *
  * @param folder the absolute path of an existing folder
  * @returns The names that were saved, and what could not be: it is not in the table
@@ -153,16 +154,23 @@ export async function saveWeights(
     throw new RangeError(`Cannot save ${JSON.stringify(unknown)}: the store has no such weights`);
   }
   const rows: JsonValue[] = [];
-  const saved = await forEach(
+  const saved = await forEachName(
     entries.filter(({ name }) => wanted?.has(name) ?? true),
     signal,
-    async ({ name, keep }) => {
-      using entry = await client.mapEntry(name, { ...waiting, move: bringBack });
-      const { metadata, buffer } = entry;
-      const file = fileNameOf(name, summaryOfWeights(metadata)?.digest);
-      await writeWeights(`${path}/${file}`, { name, metadata, buffer, signal });
-      const { uuid } = buffer.device;
-      rows.push({ name, file, keep, device: uuid, byteLength: buffer.byteLength, metadata: metadata ?? null });
+    async (name, ranks) => {
+      const own: JsonValue[] = [];
+      let generation: number | undefined;
+      for (const { keep, rank } of ranks) {
+        using entry = await client.mapEntry(name, { ...waiting, rank, move: bringBack });
+        generation ??= entry.generation;
+        if (entry.generation !== generation) throw new Error("it was published again meanwhile; save it again");
+        const { metadata, buffer } = entry;
+        const file = fileNameOf(name, summaryOfWeights(metadata)?.digest);
+        await writeWeights(`${path}/${file}`, { name, metadata, buffer, signal });
+        const { uuid } = buffer.device;
+        own.push({ name, file, rank, keep, device: uuid, byteLength: buffer.byteLength, metadata: metadata ?? null });
+      }
+      rows.push(...own);
     },
   );
   const table = new TextEncoder().encode(
@@ -174,7 +182,8 @@ export async function saveWeights(
 
 /**
  * Publishes the weights that `saveWeights` has saved in a folder, under their names. Each is checked: a file that is cut
- * or changed is refused, and the others are published. A name that is published already becomes a new generation.
+ * or changed is refused, and the others are published. A name that is published already becomes a new generation. The
+ * parts of several ranks become visible together; if one is refused, all are.
  *
  * @param folder the absolute path of the folder
  * @returns The names that were published, and what was refused
@@ -190,40 +199,49 @@ export async function restoreWeights(
   const path = absolutePath(folder, "restore weights of");
   const { devices = [], signal } = options;
   const waiting = signal === undefined ? {} : { signal };
-  return await forEach(await readTable(`${path}/${tableName}`), signal, async (row) => {
-    const { name, file, byteLength, metadata, keep, device: uuid } = row;
-    const device = devices.find((device) => device.uuid === uuid) ?? devices[0];
-    await using memory = await client.create(name, byteLength, {
-      ...waiting,
-      ...device === undefined ? {} : { device },
-    });
-    const { buffer } = memory;
-    const { digest } = await reading(
-      file,
-      () => readWeights(`${path}/${file}`, { name, metadata, buffer, signal }),
-    );
-    const stated = digest === undefined ? {} : { digest };
-    await memory.publish(buffer.stream, { metadata, keep, ...stated });
+  return await forEachName(await readTable(`${path}/${tableName}`), signal, async (name, ranks) => {
+    const [, count] = ranks[0]!.rank;
+    if (ranks.length !== count) throw new Error(`the table has ${ranks.length} of its ${count} ranks`);
+    await using memories = new AsyncDisposableStack();
+    const set = crypto.randomUUID();
+    const publications: (() => Promise<unknown>)[] = [];
+    for (const { file, byteLength, metadata, keep, rank, device: uuid } of ranks) {
+      const device = devices.find((device) => device.uuid === uuid) ?? devices[0];
+      const memory = memories.use(
+        await client.create(name, byteLength, { ...waiting, rank, set, ...device === undefined ? {} : { device } }),
+      );
+      const { buffer } = memory;
+      const { digest } = await reading(
+        file,
+        () => readWeights(`${path}/${file}`, { name, metadata, buffer, signal }),
+      );
+      const stated = digest === undefined ? {} : { digest };
+      publications.push(() => memory.publish(buffer.stream, { ...waiting, metadata, keep, ...stated }));
+    }
+    await Promise.all(publications.map((publish) => publish()));
   });
 }
 
-/** Calls `act` for each of several weights. If it fails for one, it is still called for the others. */
-async function forEach<Each extends { readonly name: string }>(
-  all: readonly Each[],
+/**
+ * Calls `act` for each name of weights, with the parts of its ranks. If it fails for one name, it is still called for the
+ * others.
+ */
+async function forEachName<Part extends { readonly name: string }>(
+  all: readonly Part[],
   signal: AbortSignal | undefined,
-  act: (each: Each) => Promise<void>,
+  act: (name: string, ranks: readonly Part[]) => Promise<void>,
 ): Promise<SavedWeights> {
   const names: string[] = [];
   const refused: { name: string; error: Error }[] = [];
-  for (const each of all) {
+  for (const [name, ranks] of Map.groupBy(all, ({ name }) => name)) {
     throwIfAborted(signal, "the weights of a folder");
     try {
-      await act(each);
-      names.push(each.name);
+      await act(name, ranks);
+      names.push(name);
     } catch (error) {
       throwIfAborted(signal, "the weights of a folder");
       if (!(error instanceof Error)) throw error;
-      refused.push({ name: each.name, error });
+      refused.push({ name, error });
     }
   }
   return { names, refused };
@@ -292,6 +310,7 @@ async function readWeights(
 interface TableRow {
   readonly name: string;
   readonly file: string;
+  readonly rank: readonly [rank: number, count: number];
   readonly keep: boolean;
   readonly device: string;
   readonly byteLength: number;
@@ -307,12 +326,13 @@ async function readTable(path: string): Promise<readonly TableRow[]> {
     if (!isTable || !Array.isArray(table.entries)) throw new Error("it is not a table of weights");
     return table.entries.map((row: JsonValue): TableRow => {
       if (!isObject(row)) throw new Error("a row is not an object");
-      const { name, file, keep, device, byteLength, metadata = null } = row;
+      const { name, file, rank = [0, 1], keep, device, byteLength, metadata = null } = row;
       const isPlain = typeof file === "string" && !/[/\0]/.test(file) && !file.startsWith(".");
-      if (typeof name !== "string" || !isPlain || typeof device !== "string" || typeof byteLength !== "number") {
-        throw new Error("a row does not say which file has which weights");
-      }
-      return { name, file, keep: keep === true, device, byteLength, metadata };
+      const isRank = isListOfCounts(rank) && rank.length === 2;
+      if (
+        typeof name !== "string" || !isPlain || !isRank || typeof device !== "string" || typeof byteLength !== "number"
+      ) throw new Error("a row does not say which file has which weights");
+      return { name, file, rank: [rank[0]!, rank[1]!], keep: keep === true, device, byteLength, metadata };
     });
   });
 }

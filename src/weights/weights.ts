@@ -22,7 +22,13 @@ import { checkBoolean, checkOptions, type KnownOptions } from "../support/valida
 import { fileDigests } from "./file_digests.ts";
 import { bringBack } from "./moved_weights.ts";
 import { checkRevision, revisionOfDigests, revisionOfTensors } from "./revision.ts";
-import { differenceOf, encodeTensors, readDescription, type WeightsDescription } from "./weights_metadata.ts";
+import {
+  checkCapability,
+  differenceOf,
+  encodeTensors,
+  readDescription,
+  type WeightsDescription,
+} from "./weights_metadata.ts";
 
 /** Options of `publishWeights`. */
 export interface PublishWeightsOptions extends WaitOptions {
@@ -265,7 +271,7 @@ export async function publishWeights(
   if (name.includes("@")) {
     throw new RangeError(`Cannot publish weights as ${JSON.stringify(name)}: what follows an "@" is a revision`);
   }
-  const { device, keep = false, verify = false, rank, set, signal, onProgress } = options;
+  const { device, keep = false, verify = false, rank = [0, 1], set, signal, onProgress } = options;
   checkBoolean(verify, "verify");
   const waiting = signal === undefined ? {} : { signal };
   await using file = await openSafetensors(source);
@@ -276,9 +282,9 @@ export async function publishWeights(
   const memory = await client.create(name, byteLength, {
     ...waiting,
     ...device === undefined ? {} : { device },
-    ...rank === undefined ? {} : { rank },
+    rank,
     ...set === undefined ? {} : { set },
-    metadata: encoded.metadata(null),
+    metadata: encoded.metadata({ digest: null, rank, set, device }),
   });
   try {
     const { buffer } = memory;
@@ -297,7 +303,7 @@ export async function publishWeights(
     }
     const entry = await memory.publish(buffer.stream, {
       ...waiting,
-      metadata: encoded.metadata(digest),
+      metadata: encoded.metadata({ digest, rank, set, device: buffer.device }),
       digest,
       keep,
     });
@@ -306,8 +312,8 @@ export async function publishWeights(
       client,
       name,
       entry,
-      description: { digest, tensors },
-      options: rank === undefined ? {} : { rank },
+      description: { digest, tensors, capability: undefined },
+      options: { rank },
       dispose,
     });
   } catch (error) {
@@ -324,7 +330,8 @@ export async function publishWeights(
  * have been replaced, if processes still hold it.
  * @throws {RangeError} If the digits of the revision are too few, too many, or not hexadecimal
  * @throws {SharingError} `not-found`, with what there is, if another revision or another number of ranks is published;
- * `bad-message` if the published memory does not contain weights; `device-not-visible`, `not-permitted`, `peer-gone`
+ * `bad-message` if the published memory does not contain weights; `incompatible` if they are those of a module that was
+ * loaded for a device of another compute capability; `device-not-visible`, `not-permitted`, `peer-gone`
  */
 export async function mapWeights(
   client: StoreClient,
@@ -367,7 +374,9 @@ async function mapRevision(
 async function mapDescribed(client: StoreClient, name: string, options: MapEntryOptions): Promise<DescribedEntry> {
   const entry = await client.mapEntry(name, { ...options, move: bringBack });
   try {
-    return { entry, description: await readDescription(name, entry.metadata, entry.buffer) };
+    const description = await readDescription(name, entry.metadata, entry.buffer);
+    checkCapability(name, description, entry.buffer.device);
+    return { entry, description };
   } catch (error) {
     entry[Symbol.dispose]();
     throw error;

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { type DeviceBuffer, type JsonValue, SharingError } from "../../mod.ts";
+import { type CudaDevice, type DeviceBuffer, type JsonValue, SharingError } from "../../mod.ts";
 import {
   byteLengthOfTensor,
   dtypesOfFormat,
@@ -13,6 +13,7 @@ import {
   type SafetensorsTensor,
 } from "../files/safetensors_header.ts";
 import { isDigest } from "../support/sha256.ts";
+import { version as libraryVersion } from "../support/version.ts";
 
 /**
  * The maximum length, in characters, of a list of tensors in the metadata. A longer list is stored in the memory
@@ -29,6 +30,22 @@ export interface WeightsDescription {
   /** The revision of the weights, as 64 hexadecimal digits. Undefined if the publisher did not compute it. */
   readonly digest: string | undefined;
   readonly tensors: readonly SafetensorsTensor[];
+  /**
+   * The compute capability of the device for which a module was loaded before it was published, such as `"9.0"`.
+   * Undefined for the tensors of files, which are the same on every device, and if the publisher did not state it.
+   */
+  readonly capability: string | undefined;
+}
+
+/** The properties of weights that their metadata state besides the tensors. */
+export interface StatedWeights {
+  /** The revision; null until it has been computed. */
+  readonly digest: string | null;
+  readonly rank: readonly [rank: number, count: number];
+  /** What the ranks of a model have in common; undefined if there are none, or if they were not told. */
+  readonly set: string | undefined;
+  /** The device that the weights are on; undefined as long as they are on none. */
+  readonly device: CudaDevice | undefined;
 }
 
 /** The location of the list of tensors, if it is stored in the memory. */
@@ -41,8 +58,8 @@ export interface ManifestPlace {
 export interface EncodedTensors {
   /** The list in UTF-8, to be stored in the memory after the tensors. Undefined if the list is part of the metadata. */
   readonly manifest: Uint8Array<ArrayBuffer> | undefined;
-  /** Returns the metadata to publish the entry with. `digest` is null until the revision has been computed. */
-  metadata(digest: string | null): JsonValue;
+  /** Returns the metadata to publish the entry with. */
+  metadata(stated: StatedWeights): JsonValue;
 }
 
 /** A summary of the weights of an entry, read from metadata that have not been checked. */
@@ -74,11 +91,21 @@ export function encodeTensors(tensors: readonly SafetensorsTensor[], end: number
   ));
   const json = JSON.stringify(listed);
   if (json.length <= maximumListed) {
-    return { manifest: undefined, metadata: (digest) => ({ format, version, digest, tensors: listed }) };
+    return { manifest: undefined, metadata: (stated) => ({ ...membersOf(stated), tensors: listed }) };
   }
   const manifest = new TextEncoder().encode(json);
   const place = { byteOffset: end, byteLength: manifest.length };
-  return { manifest, metadata: (digest) => ({ format, version, digest, manifest: place }) };
+  return { manifest, metadata: (stated) => ({ ...membersOf(stated), manifest: place }) };
+}
+
+function membersOf({ digest, rank, set, device }: StatedWeights): Record<string, JsonValue> {
+  const made: Record<string, JsonValue> = { poolpass: libraryVersion };
+  if (device !== undefined) made.capability = capabilityOf(device);
+  return { format, version, digest, rank: [...rank], set: rank[1] === 1 ? null : set ?? null, made };
+}
+
+function capabilityOf(device: CudaDevice): string {
+  return device.computeCapability.join(".");
 }
 
 /**
@@ -97,7 +124,7 @@ export async function readDescription(
   };
   if (!isObject(metadata) || metadata.format !== format) return refuse("the entry's metadata describe none");
   if (metadata.version !== version) return refuse(`their metadata are of version ${JSON.stringify(metadata.version)}`);
-  const { digest } = metadata;
+  const { digest, made } = metadata;
   if (digest !== null && !(typeof digest === "string" && isDigest(digest))) {
     return refuse("their digest is not 64 hexadecimal digits");
   }
@@ -114,9 +141,11 @@ export async function readDescription(
   }
   if (!Array.isArray(list)) return refuse("there is no list of their tensors");
   const names = new Set<string>();
+  let isOfFiles = true;
   const tensors = list.map((tensor: unknown): SafetensorsTensor => {
     if (!isObject(tensor)) return refuse("a tensor is not an object");
-    const { name, dtype, shape, byteOffset, byteLength } = tensor;
+    const { name, dtype, shape, byteOffset, byteLength, kind = "tensor" } = tensor;
+    if (kind !== "tensor") isOfFiles = false;
     if (typeof name !== "string") return refuse("a tensor has no name");
     const what = `tensor ${JSON.stringify(name.slice(0, 200))}`;
     if (names.size === names.add(name).size) return refuse(`${what} is there twice`);
@@ -134,7 +163,24 @@ export async function readDescription(
     if (place?.byteLength !== expected) return refuse(`${what} has not the ${expected} bytes of its shape`);
     return { name, dtype: dtypesOfFormat[dtype]!, shape, ...place };
   });
-  return { digest: digest ?? undefined, tensors };
+  const capability = !isOfFiles && isObject(made) && typeof made.capability === "string" ? made.capability : undefined;
+  return { digest: digest ?? undefined, tensors, capability };
+}
+
+/**
+ * Throws if weights are those of a module that was loaded for another kind of device: libraries may convert its tensors
+ * for the device.
+ *
+ * @throws {SharingError} `incompatible`
+ */
+export function checkCapability(name: string, { capability }: WeightsDescription, device: CudaDevice): void {
+  const own = capabilityOf(device);
+  if (capability === undefined || capability === own) return;
+  throw new SharingError(
+    "incompatible",
+    `Cannot use the weights ${JSON.stringify(name)}: they were published with capability ${capability}, and this ` +
+      `process has ${own}; publish them anew, or from files`,
+  );
 }
 
 /** Returns where the list of tensors lies in an entry's memory; undefined if it is part of the metadata. */

@@ -45,6 +45,7 @@ test(
         "name",
         "revision",
         "generation",
+        "rank",
         "size",
         "tensors",
         "dtypes",
@@ -52,9 +53,19 @@ test(
         "readers",
         "sleepers",
       ]);
-      assertEquals(row!.split(/ {2,}/).toSpliced(3, 1), ["layer", revision, "1", "2", "F32, BF16", "device", "0", "0"]);
+      assertEquals(row!.split(/ {2,}/).toSpliced(4, 1), [
+        "layer",
+        revision,
+        "1",
+        "0 of 1",
+        "2",
+        "F32, BF16",
+        "device",
+        "0",
+        "0",
+      ]);
       const [entry] = JSON.parse((await weights("list", "--store", store, "--json")).output);
-      assertEquals([entry.name, entry.tensors, entry.readers], ["layer", 2, []]);
+      assertEquals([entry.name, entry.rank, entry.tensors, entry.readers], ["layer", [0, 1], 2, []]);
       assertEquals(entry.digest.slice(0, 12), revision);
 
       for (const name of ["layer", `layer@${revision}`]) {

@@ -125,3 +125,42 @@ movedTest("a store is saved and restored, but for what has changed", async ({ cu
   await assertRejects(() => saveWeights(client, folder, { names: ["other"] }), RangeError, "no such weights");
   await assertRejects(() => restoreWeights(client, `${folder}/none`), Error, "none");
 });
+
+movedTest("the ranks of a model are saved, and restored together or not at all", async (context) => {
+  const { cuda, client, folder } = context;
+  const publish = async (name: string) => {
+    await Promise.all([0, 1].map(async (rank) => {
+      using pool = cuda.device(0).createPool();
+      using part = pool.allocateArray(new Float32Array([rank, 7]));
+      const path = `${folder}/${name}-${rank}.safetensors`;
+      await writeSafetensors({ part }, path);
+      await using _weights = await publishWeights(client, name, path, { rank: [rank, 2], set: "run 7", keep: true });
+    }));
+  };
+  for (const name of ["x", "y"]) await publish(name);
+  await offloadWeights(client, "x", { rank: [1, 2] });
+  assertEquals(await saveWeights(client, folder), { names: ["x", "y"], refused: [] });
+  const before = await client.entries();
+  const { metadata } = before.find(({ name, rank }) => name === "x" && rank[0] === 1)!;
+  const stated = metadata as Record<string, unknown>;
+  assertEquals([stated.rank, stated.set], [[1, 2], "run 7"]);
+  const cut = before.find(({ name, rank }) => name === "y" && rank[0] === 1)!;
+  truncateSync(`${folder}/y@${cut.digest}.safetensors`, 10);
+
+  await using store = MemoryStore.listen(cuda, `${folder}/next`);
+  await using next = await StoreClient.connect(cuda, store.path);
+  const waiting = mapWeights(next, "x", { rank: [1, 2] });
+  const { names, refused } = await restoreWeights(next, folder);
+  assertEquals([names, refused.map(({ name }) => name)], [["x"], ["y"]]);
+  await using held = await waiting;
+  assertEquals(await held.get("part")!.read(Float32Array), new Float32Array([1, 7]));
+  assertEquals(
+    (await next.entries()).map(({ name, rank, generation, keep }) => [name, ...rank, generation, keep]),
+    [["x", 0, 2, 1, true], ["x", 1, 2, 1, true]],
+  );
+  const table = JSON.parse(readFileSync(`${folder}/table.json`, "utf8"));
+  table.entries.shift();
+  writeFileSync(`${folder}/table.json`, JSON.stringify(table));
+  const again = await restoreWeights(next, folder);
+  assertEquals(again.refused.map(({ error }) => error.message)[0], "the table has 1 of its 2 ranks");
+});

@@ -191,6 +191,23 @@ weightsTest("the ranks of a model are mapped when all are published", async ({ f
   assertEquals(await mapped.update(), false);
 });
 
+weightsTest("the weights of a module that was loaded for another kind of device are refused", async (context) => {
+  const client = await context.connect();
+  const tensor = { name: "x", dtype: "F32", shape: [2], byteOffset: 0, byteLength: 8 };
+  const map = async (kind: string, capability: string): Promise<void> => {
+    const members = { digest: null, made: { capability, torch: "2.13.0" } };
+    const metadata = { format: "weights", version: 1, ...members, tensors: [{ ...tensor, kind }] };
+    await using memory = await client.create("x", 8, { metadata });
+    await memory.publish();
+    await using _held = await mapWeights(client, "x");
+  };
+  await map("tensor", "1.0");
+  await map("parameter", context.cuda.device(0).computeCapability.join("."));
+  const error = await assertRejects(() => map("parameter", "1.0"), SharingError, "capability 1.0, and this process");
+  assertEquals(error.code, "incompatible");
+  assertEquals((await client.entries()).map(({ readers }) => readers.length), [0]);
+});
+
 weightsTest("a file that cannot be read publishes nothing, and leaves nothing", async ({ folder, connect }) => {
   const client = await connect();
   writeFileSync(`${folder}/cut.safetensors`, "short");
