@@ -10,33 +10,26 @@ seconds ends the program.
 from __future__ import annotations
 
 import argparse
-import faulthandler
 import gc
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-import traceback
-from typing import Any, Callable
+from typing import Any
 
-TESTS = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [os.path.dirname(TESTS), TESTS]
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import torch
 import transformers
 import weights_models
-from poolpass import StoreClient, weights
+from checking import MIB, SHARED, TESTS, TIMEOUT, Store, run_checks
+from poolpass import weights
 from resident_children import digest_of, outside
 
-DENO = os.environ.get("POOLPASS_DENO") or shutil.which("deno")
 LIMIT = 150
-TIMEOUT = 60.0
-MIB = 2**20
 # What a process may need besides the weights: the context is measured separately.
 SLACK = 64 * MIB
 DEVICE = "cuda:0"
@@ -49,17 +42,8 @@ class Check:
         self.folder = folder
         self.size = size
         self.path = os.path.join(folder, "store.sock")
-        assert DENO is not None, "deno is not on the PATH"
-        command = os.path.join(os.path.dirname(os.path.dirname(TESTS)), "cli", "main.ts")
-        self.store = subprocess.Popen(
-            [DENO, "run", "--allow-all", "--no-check", "--no-lock", command, "store", self.path, "--driver", "cuda"],
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-        )
-        self.client = StoreClient.connect(self.path, wait=TIMEOUT)
-
-    def close(self) -> None:
-        self.store.kill()
-        self.store.wait()
+        self.store = Store(self.path)
+        self.client = self.store.connect()
 
     def resident(self, name: str, path: str, **options: Any) -> tuple[Any, weights.Weights]:
         with weights.resident(self.client, timeout=TIMEOUT, **options) as resident:
@@ -193,31 +177,14 @@ def main() -> int:
         f"PyTorch {torch.__version__}, transformers {transformers.__version__}, {torch.cuda.get_device_name(0)}",
         flush=True,
     )
-    results = []
-    shared = "/dev/shm" if os.path.isdir("/dev/shm") else None
-    with tempfile.TemporaryDirectory(prefix="poolpass-", dir=shared) as folder:
-        faulthandler.dump_traceback_later(LIMIT, exit=True)
+    with tempfile.TemporaryDirectory(prefix="poolpass-", dir=SHARED) as folder:
         check = Check(folder, given.size)
         try:
-            functions: list[Callable[[], str]] = [
-                check.models, check.at_once, check.killed, check.guard, check.counted_once,
-            ]
-            for function in functions:
-                name = function.__name__
-                if given.names and not any(each in name for each in given.names):
-                    continue
-                faulthandler.dump_traceback_later(LIMIT, exit=True)
-                began = time.monotonic()
-                try:
-                    text, passed = function(), True
-                except Exception:
-                    text, passed = traceback.format_exc(), False
-                results.append(passed)
-                print(f"{'PASS' if passed else 'FAIL'} {name} ({time.monotonic() - began:.1f} s): {text}", flush=True)
+            return run_checks(
+                [check.models, check.at_once, check.killed, check.guard, check.counted_once], given.names, LIMIT
+            )
         finally:
-            check.close()
-    print(f"{sum(results)} passed, {len(results) - sum(results)} failed", flush=True)
-    return 0 if all(results) else 1
+            check.store.close()
 
 
 if __name__ == "__main__":

@@ -402,7 +402,7 @@ export class StoreRequests {
   /** Handles "source": sends the memory that the client moves. */
   #source(id: number): RequestOutcome {
     const source = this.#memories.find(id);
-    if (source?.mover === this.#client && source.handle !== undefined) {
+    if (source?.handle !== undefined && this.#memories.isMover(this.#client, source)) {
       return {
         id,
         answer: () => documentAnswer({ ok: true }),
@@ -424,7 +424,7 @@ export class StoreRequests {
       const file = placeNamed(textOf(document, "file"));
       if (file === undefined || file === "device" || file === "host") return refuse();
       if (source.place === file) return done({});
-      if (source.mover !== this.#client) return refuse();
+      if (!this.#memories.isMover(this.#client, source)) return refuse();
       this.#memories.endMove(this.#client, source, { file });
       return done({});
     }

@@ -728,6 +728,18 @@ export class StoredMemories implements Disposable {
     this.#allocator.retry();
   }
 
+  /**
+   * Whether a client moves an allocation. The store that let it begin may be gone: a move to a file has no target that
+   * the client could claim, and goes on if the client might begin it now.
+   */
+  isMover(client: Holder, source: Stored): boolean {
+    if (source.mover === undefined && source.place === "device") {
+      this.#checkMayLeave(client, source);
+      source.mover = client;
+    }
+    return source.mover === client;
+  }
+
   /** Ends a move without a result: the allocation is where it was. */
   abandonMove(mover: Holder, source: Stored): boolean {
     if (source.mover !== mover) return false;
