@@ -404,6 +404,16 @@ class Cuda:
             with self.on_device(ordinal):
                 self.call("cudaFreeHost", address)
 
+    @contextmanager
+    def temporary_memory(self, nbytes: int, stream: int, ordinal: int) -> Iterator[int]:
+        """Allocates device memory for work of a stream. Yields its address."""
+        with self.on_device(ordinal):
+            address = int(self.call("cudaMallocAsync", nbytes, stream))
+        try:
+            yield address
+        finally:
+            self.free(address, stream, ordinal)
+
     def copy(self, target: int, source: int, nbytes: int, kind: int, stream: int, ordinal: int) -> None:
         with self.on_device(ordinal):
             self.call("cudaMemcpyAsync", target, source, nbytes, self._copy_kinds[kind], stream)

@@ -28,6 +28,8 @@ NVIDIA_MAJOR = 195
 LEAST_RESERVED, MOST_RESERVED = 16, 256
 # Threads that close descriptors. Each may be stuck in one for ever.
 MAXIMUM_CLOSERS = 4
+# The size in bytes from which on a memory file takes long to close: the kernel frees 8 GiB in about a second.
+LARGE_FILE = 16 * 2**20
 
 
 def is_sealed_memory(descriptor: int) -> bool:
@@ -101,7 +103,7 @@ def lowest_free_descriptor() -> float:
 def discard(descriptor: int) -> None:
     """Closes a descriptor that came from another process, on a thread that does nothing else: it may take for ever."""
     global _running
-    if is_sealed_memory(descriptor):
+    if is_sealed_memory(descriptor) and os.fstat(descriptor).st_size < LARGE_FILE:
         os.close(descriptor)
         return
     with _lock:

@@ -1,13 +1,14 @@
-"""Computes digests of tensors in device memory with a kernel, which the TypeScript library uses as well."""
+"""Computes digests of device memory with a kernel, which the TypeScript library uses as well."""
 from __future__ import annotations
 
 import ctypes
 import importlib
+from array import array
+from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, Callable, Sequence
+from typing import Callable, Sequence
 
-from .cuda import cuda
-from .torch_views import torch
+from .cuda import HOST_TO_DEVICE, cuda
 
 # The size of a piece in bytes. Each piece is hashed by one thread.
 PIECE = 16 * 2**10
@@ -32,51 +33,51 @@ class _Range:
         return max(1, -(-self.nbytes // PIECE))
 
 
-def device_digests(tensors: Sequence[Any], launch: Launch) -> list[bytes]:
-    """Returns the tree digest of each tensor. The tensors must be one-dimensional, contiguous, of type uint8, and on
-    the same device. `launch` enqueues the kernel on PyTorch's current stream of this device."""
-    if not tensors:
+def device_digests(ranges: Sequence[tuple[int, int]], device: int, stream: int, launch: Launch) -> list[bytes]:
+    """Returns the tree digest of each range of a device's memory: an address, and a number of bytes. `launch` enqueues
+    the kernel on the stream."""
+    if not ranges:
         return []
-    library, device = torch(), tensors[0].device
-    roots = library.empty(_DIGEST * len(tensors), dtype=library.uint8, device=device)
-    levels = [_Range(index, each.data_ptr(), each.numel()) for index, each in enumerate(tensors)]
-    # Keep the memory until the kernels, which read and write it, are complete.
-    kept = []
-    while levels:
-        inner = library.empty(
-            _DIGEST * sum(each.pieces for each in levels if each.pieces > 1), dtype=library.uint8, device=device
-        )
-        words: list[int] = []
-        above = []
-        first, inner_first = 0, 0
-        for each in levels:
-            target = roots.data_ptr() + _DIGEST * each.index
-            if each.pieces > 1:
-                target = inner.data_ptr() + _DIGEST * inner_first
-                above.append(_Range(each.index, target, _DIGEST * each.pieces))
-                inner_first += each.pieces
-            words += [each.address, each.nbytes, target, first]
-            first += each.pieces
-        table = library.tensor(words, dtype=library.int64, device=device)
-        launch(table.data_ptr(), len(levels), first)
-        kept += [inner, table]
-        levels = above
-    # Waits for the kernels.
-    host = bytes(roots.cpu().tolist())
-    return [host[begin : begin + _DIGEST] for begin in range(0, len(host), _DIGEST)]
-
-
-def digests_by_kernel(tensors: Sequence[Any]) -> list[bytes]:
-    """Like `device_digests`, with the kernel in `tree_digest.ptx`. The tensors must be on the same GPU."""
-    if not tensors:
-        return []
-    ordinal = tensors[0].device.index
     calls = cuda()
-    with calls.on_device(ordinal):
+    with ExitStack() as stack:
+
+        def allocate(nbytes: int) -> int:
+            return stack.enter_context(calls.temporary_memory(nbytes, stream, device))
+
+        roots = allocate(_DIGEST * len(ranges))
+        levels = [_Range(index, address, nbytes) for index, (address, nbytes) in enumerate(ranges)]
+        # Keep what is copied until the copies are complete.
+        kept = []
+        while levels:
+            inner = allocate(_DIGEST * max(1, sum(each.pieces for each in levels if each.pieces > 1)))
+            words = array("Q")
+            above = []
+            first = 0
+            for each in levels:
+                target = roots + _DIGEST * each.index
+                if each.pieces > 1:
+                    target, inner = inner, inner + _DIGEST * each.pieces
+                    above.append(_Range(each.index, target, _DIGEST * each.pieces))
+                words.extend((each.address, each.nbytes, target, first))
+                first += each.pieces
+            kept.append(words)
+            host, count = words.buffer_info()
+            table = allocate(count * words.itemsize)
+            calls.copy(table, host, count * words.itemsize, HOST_TO_DEVICE, stream, device)
+            launch(table, len(levels), first)
+            levels = above
+        # Waits for the kernels.
+        digests = calls.copy_to_host(roots, _DIGEST * len(ranges), stream, device)
+    return [digests[begin : begin + _DIGEST] for begin in range(0, len(digests), _DIGEST)]
+
+
+def digests_by_kernel(ranges: Sequence[tuple[int, int]], device: int, stream: int) -> list[bytes]:
+    """Like `device_digests`, with the kernel in `tree_digest.ptx`."""
+    calls = cuda()
+    with calls.on_device(device):
         module = calls.call_driver("cuModuleLoadData", _ptx())
         try:
             kernel = calls.call_driver("cuModuleGetFunction", module, b"tree_digest")
-            stream = torch().cuda.current_stream(ordinal).cuda_stream
 
             def launch(table: int, ranges: int, pieces: int) -> None:
                 calls.call_driver(
@@ -84,7 +85,7 @@ def digests_by_kernel(tensors: Sequence[Any]) -> list[bytes]:
                     ((table, ranges, pieces), (ctypes.c_void_p, ctypes.c_uint, ctypes.c_ulonglong)), 0,
                 )
 
-            return device_digests(tensors, launch)
+            return device_digests(ranges, device, stream, launch)
         finally:
             calls.call_driver("cuModuleUnload", module)
 

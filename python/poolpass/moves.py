@@ -10,7 +10,7 @@ from .documents import JsonObject, number_of, text_of
 from .errors import SharingError, quoted
 from .staged_copies import copy_file
 from .store_link import Hold, StoreLink
-from .weights_files import read_weights, write_weights
+from .weights_files import check_weights, read_weights, write_weights
 from .whole_memory import WholeMemory
 
 
@@ -60,6 +60,8 @@ def move(
                 read_weights(place, name, metadata, memory, nbytes)
             else:
                 copy_file(on_host, memory.address, nbytes, device, to_device=to == "device")
+            if to == "device":
+                check_weights(name, metadata, memory, nbytes)
         finally:
             memory.unmap()
         link.ask({"do": "moved", "id": id, **done}, None)

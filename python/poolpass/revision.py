@@ -6,6 +6,7 @@ import ctypes
 import hashlib
 from typing import Any, Iterable, Sequence
 
+from .cuda import driver
 from .device_digests import PIECE, digests_by_kernel
 from .torch_views import torch
 
@@ -36,15 +37,26 @@ def tree_digests(tensors: Iterable[Any]) -> list[bytes]:
         if each.is_cuda:
             on_device.setdefault(each.device.index, []).append(index)
         else:
-            digests[index] = _tree_digest(each.cpu())
-    for indexes in on_device.values():
-        for index, digest in zip(indexes, digests_by_kernel([data[index] for index in indexes])):
+            host = each.cpu()
+            digests[index] = _tree_digest(host.data_ptr(), host.numel())
+    for device, indexes in on_device.items():
+        ranges = [(data[index].data_ptr(), data[index].numel()) for index in indexes]
+        stream = torch().cuda.current_stream(device).cuda_stream
+        for index, digest in zip(indexes, digests_by_kernel(ranges, device, stream)):
             digests[index] = digest
     return digests
 
 
-def _tree_digest(host: Any) -> bytes:
-    data = memoryview((ctypes.c_char * host.numel()).from_address(host.data_ptr()))
+def memory_digests(ranges: Sequence[tuple[int, int]], device: int, stream: int) -> list[bytes]:
+    """Computes the tree digest of each range of a device's memory: an address, and a number of bytes. Work of other
+    streams that writes the memory must be done."""
+    if driver() == "software":
+        return [_tree_digest(address, nbytes) for address, nbytes in ranges]
+    return digests_by_kernel(ranges, device, stream)
+
+
+def _tree_digest(address: int, nbytes: int) -> bytes:
+    data = memoryview((ctypes.c_char * nbytes).from_address(address))
     return tree_of(b"".join(_digests_of_pieces(data)))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from .cuda import DEVICE_TO_HOST, HOST_TO_DEVICE, cuda
 from .errors import SharingError, quoted
-from .revision import revision
+from .revision import memory_digests, revision
 from .safetensors_files import SafetensorsFiles
 from .safetensors_header import PREFIX
 from .staged_copies import PIECE, THREADS, move_pieces, write_at
@@ -72,8 +72,8 @@ def write_weights(folder: str, name: str, metadata: Any, memory: WholeMemory, nb
 
 
 def read_weights(path: str, name: str, metadata: Any, memory: WholeMemory, nbytes: int) -> None:
-    """Fills memory from a file that `write_weights` has written. Raises SharingError: "incompatible" if the file has
-    other tensors, "digest-mismatch" if the values are not those that were published."""
+    """Fills memory from a file that `write_weights` has written. Raises SharingError with the code "incompatible" if
+    the file has other tensors."""
     with SafetensorsFiles(path) as files:
         place = metadata.get("manifest") if isinstance(metadata, dict) else None
         manifest = None
@@ -98,22 +98,35 @@ def read_weights(path: str, name: str, metadata: Any, memory: WholeMemory, nbyte
             offsets.append(found.byte_offset)
         if wanted:
             raise SharingError("incompatible", f"Cannot bring {quoted(name)} back: {path} lacks {quoted(min(wanted))}")
-        digests = files.load(offsets, memory.address, memory.device, hashes=True)
-        stated = metadata.get("digest")
-        found_digest = revision(
-            (each.name, each.dtype, each.shape, digest) for each, digest in zip(files.tensors, digests)
-        )
-        if stated is not None and stated != found_digest:
-            raise SharingError(
-                "digest-mismatch", f"Cannot bring {quoted(name)} back: the digest of {path} is {found_digest}, and was "
-                f"{stated} when it was published"
-            )
+        files.load(offsets, memory.address, memory.device)
     if manifest and place is not None:
         host = (ctypes.c_char * len(manifest)).from_buffer_copy(manifest)
         calls, device, address = cuda(), memory.device, memory.address + place["byteOffset"]
         stream = calls.copy_stream(device)
         calls.copy(address, ctypes.addressof(host), len(manifest), HOST_TO_DEVICE, stream, device)
         calls.synchronize(stream, device)
+
+
+def check_weights(name: str, metadata: Any, memory: WholeMemory, nbytes: int) -> None:
+    """Computes the digest of what was brought back. Raises SharingError with the code "digest-mismatch" if it is not the
+    one that was published. What is not weights, and tensors that are transposed in memory, are not checked."""
+    stated = metadata.get("digest") if isinstance(metadata, dict) else None
+    if stated is None:
+        return
+    described, places = _described(name, metadata, _manifest_of(metadata, memory, nbytes), nbytes)
+    if any(each.get("strides") is not None for each in described):
+        return
+    ranges = [(memory.address + each.byte_offset, each.nbytes) for each in places]
+    digests = memory_digests(ranges, memory.device, cuda().copy_stream(memory.device))
+    found = revision(
+        (place.name, SAFETENSORS_NAMES[_dtype_of(each)], each["shape"], digest)
+        for each, place, digest in zip(described, places, digests)
+    )
+    if found != stated:
+        raise SharingError(
+            "digest-mismatch", f"Cannot bring {quoted(name)} back: its digest is {found}, and was {stated} when it was "
+            "published"
+        )
 
 
 def _manifest_of(metadata: Any, memory: WholeMemory, nbytes: int) -> bytes | None:

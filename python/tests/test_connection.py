@@ -9,6 +9,7 @@ import socket
 import struct
 import subprocess
 import sys
+import threading
 import time
 import unittest
 from unittest import mock
@@ -28,9 +29,9 @@ F_ADD_SEALS, F_SEAL_SHRINK = 1033, 2
 POOL = m.Pool(1, "device", bytes(range(16)))
 
 
-def sealed_memory() -> int:
+def sealed_memory(nbytes: int = 65_536) -> int:
     descriptor = os.memfd_create("test", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-    os.truncate(descriptor, 65_536)
+    os.truncate(descriptor, nbytes)
     fcntl.fcntl(descriptor, F_ADD_SEALS, F_SEAL_SHRINK)
     return descriptor
 
@@ -51,6 +52,20 @@ class ConnectionTest(support.PoolpassTest):
             if descriptor is not None:
                 discard(descriptor)
         return messages
+
+    def test_large_files_are_closed_on_another_thread(self) -> None:
+        for nbytes, is_own in ((65_536, True), (2**25, False)):
+            threads: list[threading.Thread] = []
+            close = os.close
+
+            def closing(descriptor: int) -> None:
+                threads.append(threading.current_thread())
+                close(descriptor)
+
+            with mock.patch.object(os, "close", closing):
+                discard(sealed_memory(nbytes))
+                self.wait_for(lambda: threads)
+            self.assertEqual(threads[0] is threading.current_thread(), is_own)
 
     def test_messages_that_are_joined_or_split_anywhere(self) -> None:
         sent = [m.Welcome(1), m.Withdraw(7), m.Frame(1, 2, 3, 4, True, '{"a":1}')]

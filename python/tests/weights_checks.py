@@ -20,6 +20,7 @@ import torch
 from poolpass import CudaError, SharingError, SharingTimeoutError, StoreClient, moves, safetensors_files, weights
 from poolpass.cuda import cuda
 from poolpass.device_digests import device_digests
+from poolpass.revision import memory_digests
 from poolpass.software import runtime, virtual_memory
 from test_processes import DENO
 from test_store import DenoStore
@@ -336,9 +337,22 @@ class WeightsTest(unittest.TestCase):
             self.assertEqual((pieces, firsts), (0, sorted(firsts)))
 
         expected = [tree(bytes(each.numpy())) for each in tensors]
-        self.assertEqual(device_digests(tensors, launch), expected)
-        self.assertEqual(launches, [6, 2, 1])
-        self.assertEqual(device_digests([], launch), [])
+        calls = cuda()
+        ranges = [(each.data_ptr(), each.numel()) for each in tensors]
+
+        def allocate(nbytes: int, stream: int, device: int) -> Any:
+            return calls.page_locked(nbytes, device)
+
+        def launch_behind(*arguments: int) -> None:
+            # Behind the copy of the table.
+            calls.synchronize(0, 0)
+            launch(*arguments)
+
+        with mock.patch.object(calls, "temporary_memory", allocate):
+            self.assertEqual(device_digests(ranges, 0, 0, launch_behind), expected)
+            self.assertEqual(device_digests([], 0, 0, launch_behind), [])
+        self.assertEqual((launches, runtime.locked), ([6, 2, 1], {}))
+        self.assertEqual(memory_digests(ranges, 0, 0), expected)
 
     def test_many_tensors(self) -> None:
         value = torch.arange(8, dtype=torch.float32)
@@ -538,27 +552,27 @@ class WeightsTest(unittest.TestCase):
             (published.metadata["made"]["class"], published.metadata["set"]), ("torch.nn.modules.linear.Linear", None)
         )
         published.release()
-        for change, values in (
-            (mock.patch.object(torch, "__version__", "1.9.7"), "torch 2.*has 1.9.7"),
-            (mock.patch.object(nn.Linear, "__qualname__", "Other"), "Linear, and this process has .*Other"),
+        renamed = type("Other", (nn.Linear,), {})(2, 2)
+        for version, into, values in (
+            ("1.9.7", model, "torch 2.*has 1.9.7"), (torch.__version__, renamed, "Linear, and this process has .*Other"),
         ):
-            with change, self.assertRaisesRegex(SharingError, values) as caught:
-                weights.load(self.client, "made", model)
+            with mock.patch.object(torch, "__version__", version):
+                with self.assertRaisesRegex(SharingError, values) as caught:
+                    weights.load(self.client, "made", into)
             self.assertEqual(caught.exception.code, "incompatible")
         # A class of a script has another name where it is imported.
-        with mock.patch.object(nn.Linear, "__module__", "__main__"):
-            weights.load(self.client, "made", model).release()
+        weights.load(self.client, "made", type("Linear", (nn.Linear,), {"__module__": "__main__"})(2, 2)).release()
         # Tensors without a module are those of any.
         weights.load(self.client, "made").release()
-        with mock.patch.object(cuda(), "capability", lambda device: "9.0"):
+        with mock.patch.object(cuda(), "capability", lambda device: "1.0"):
             weights.publish(self.client, "made", model).release()
             weights.load(self.client, "made", model).release()
         with mock.patch.object(cuda(), "capability", lambda device: "10.0"):
-            self.assertRaisesRegex(SharingError, "capability 9.0.*has 10.0", weights.load, self.client, "made")
+            self.assertRaisesRegex(SharingError, "capability 1.0.*has 10.0", weights.load, self.client, "made")
         if DENO is not None:
             with self.assertRaises(subprocess.CalledProcessError) as failed:
                 command(self.path, "verify", "made")
-            self.assertRegex(failed.exception.stderr, "capability 9.0, and this process has")
+            self.assertRegex(failed.exception.stderr, "capability 1.0, and this process has")
 
     def test_sleep_and_update(self) -> None:
         model = tied()
@@ -683,6 +697,13 @@ class WeightsTest(unittest.TestCase):
         self.assertEqual((held.is_asleep, entry().place), (True, "host"))
         held.wake()
         self.assertEqual(held.verify(), held.digest)
+        # What comes back is checked.
+        held.sleep()
+        self.client.offload("moved")
+        with mock.patch.object(moves, "copy_file"), self.assertRaises(SharingError) as caught:
+            held.wake()
+        self.assertEqual((caught.exception.code, held.is_asleep), ("digest-mismatch", True))
+        held.wake()
         held.release()
         self.client.offload("moved")
         weights.load(self.client, "moved").release()
