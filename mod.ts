@@ -143,6 +143,7 @@ export {
   type MapEntryOptions,
   type OffloadOptions,
   type PublishEntryOptions,
+  type ShareMemoryOptions,
   StoreClient,
   type StoreClientOptions,
   type StoreEntry,

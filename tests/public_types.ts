@@ -216,6 +216,7 @@ export type Types = [
   Assignable<declared.CreateEntryOptions, ours.CreateEntryOptions>,
   Assignable<declared.CreateOnceOptions, ours.CreateOnceOptions>,
   Assignable<declared.PublishEntryOptions, ours.PublishEntryOptions>,
+  Assignable<declared.ShareMemoryOptions, ours.ShareMemoryOptions>,
   Assignable<declared.EntriesOptions, ours.EntriesOptions>,
   Assignable<declared.MapEntryOptions, ours.MapEntryOptions>,
   Assignable<declared.StoreEntry, ours.StoreEntry>,

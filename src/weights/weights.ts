@@ -42,6 +42,12 @@ export interface PublishWeightsOptions extends WaitOptions {
    */
   verify?: boolean;
   /**
+   * Whether to share the memory of the same weights, at the same places, that this user has published on the device
+   * under any name, instead of keeping a second copy. They are verified first. True by default. Weights that several
+   * names share cannot be mapped for writing.
+   */
+  share?: boolean;
+  /**
    * The rank of this process, and the number of ranks that publish their parts of a model under the same name. All parts
    * become visible together, with one generation. `[0, 1]` by default.
    */
@@ -64,7 +70,7 @@ export interface MapWeightsOptions extends WaitOptions {
 
 const publishOptions: KnownOptions<PublishWeightsOptions> = {
   action: "publish weights",
-  names: { device: true, keep: true, verify: true, rank: true, set: true, onProgress: true, signal: true },
+  names: { device: true, keep: true, verify: true, share: true, rank: true, set: true, onProgress: true, signal: true },
 };
 const mapOptions: KnownOptions<MapWeightsOptions> = {
   action: "map weights",
@@ -271,8 +277,9 @@ export async function publishWeights(
   if (name.includes("@")) {
     throw new RangeError(`Cannot publish weights as ${JSON.stringify(name)}: what follows an "@" is a revision`);
   }
-  const { device, keep = false, verify = false, rank = [0, 1], set, signal, onProgress } = options;
+  const { device, keep = false, verify = false, share = true, rank = [0, 1], set, signal, onProgress } = options;
   checkBoolean(verify, "verify");
+  checkBoolean(share, "share");
   const waiting = signal === undefined ? {} : { signal };
   await using file = await openSafetensors(source);
   const { tensors } = file;
@@ -301,11 +308,18 @@ export async function publishWeights(
           "the file may have been written meanwhile",
       );
     }
+    const isSame = async (other: DeviceBuffer): Promise<boolean> => {
+      const { manifest } = encoded;
+      const list = manifest && await other.subarray(end).read(Uint8Array);
+      return list?.every((byte, index) => byte === manifest![index]) !== false &&
+        await revisionOfTensors(tensors, other, signal) === digest;
+    };
     const entry = await memory.publish(buffer.stream, {
       ...waiting,
       metadata: encoded.metadata({ digest, rank, set, device: buffer.device }),
       digest,
       keep,
+      ...share ? { share: { layout: await encoded.layout(), isSame } } : {},
     });
     const dispose = () => memory[Symbol.asyncDispose]();
     return new Weights({

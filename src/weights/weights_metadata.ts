@@ -58,6 +58,8 @@ export interface ManifestPlace {
 export interface EncodedTensors {
   /** The list in UTF-8, to be stored in the memory after the tensors. Undefined if the list is part of the metadata. */
   readonly manifest: Uint8Array<ArrayBuffer> | undefined;
+  /** Computes a digest of the list, as 64 hexadecimal digits. */
+  layout(): Promise<string>;
   /** Returns the metadata to publish the entry with. */
   metadata(stated: StatedWeights): JsonValue;
 }
@@ -90,12 +92,13 @@ export function encodeTensors(tensors: readonly SafetensorsTensor[], end: number
     { name, dtype: formatName(name, dtype), shape: [...shape], byteOffset, byteLength, kind: "tensor" }
   ));
   const json = JSON.stringify(listed);
+  const list = new TextEncoder().encode(json);
+  const layout = async () => new Uint8Array(await crypto.subtle.digest("SHA-256", list)).toHex();
   if (json.length <= maximumListed) {
-    return { manifest: undefined, metadata: (stated) => ({ ...membersOf(stated), tensors: listed }) };
+    return { manifest: undefined, layout, metadata: (stated) => ({ ...membersOf(stated), tensors: listed }) };
   }
-  const manifest = new TextEncoder().encode(json);
-  const place = { byteOffset: end, byteLength: manifest.length };
-  return { manifest, metadata: (stated) => ({ ...membersOf(stated), manifest: place }) };
+  const place = { byteOffset: end, byteLength: list.length };
+  return { manifest: list, layout, metadata: (stated) => ({ ...membersOf(stated), manifest: place }) };
 }
 
 function membersOf({ digest, rank, set, device }: StatedWeights): Record<string, JsonValue> {

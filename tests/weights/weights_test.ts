@@ -4,6 +4,7 @@ import { Buffer } from "node:buffer";
 import { closeSync, fstatSync, openSync, writeFileSync, writeSync } from "node:fs";
 import { type Cuda, CudaError, type JsonValue, MemoryStore, SharingError, StoreClient } from "../../mod.ts";
 import { shimRefusal } from "../../ffi/native/shim/shim.ts";
+import { StoreRequests } from "../../src/sharing/store/store_requests.ts";
 import { mapWeights, publishWeights } from "../../weights.ts";
 import { testOnEachDriver } from "../support/drivers.ts";
 import { inFolder } from "../support/folders.ts";
@@ -11,6 +12,7 @@ import { inFolder } from "../support/folders.ts";
 interface Context {
   readonly cuda: Cuda;
   readonly folder: string;
+  readonly store: MemoryStore;
   connect(): Promise<StoreClient>;
 }
 
@@ -18,11 +20,12 @@ function weightsTest(name: string, body: (context: Context) => Promise<void>): v
   if (shimRefusal() !== undefined) return;
   testOnEachDriver(name, (cuda) =>
     inFolder(async (folder) => {
-      await using _store = MemoryStore.listen(cuda, `${folder}/store`);
+      await using store = MemoryStore.listen(cuda, `${folder}/store`);
       await using clients = new AsyncDisposableStack();
       await body({
         cuda,
         folder,
+        store,
         connect: async () => clients.use(await StoreClient.connect(cuda, `${folder}/store`)),
       });
     }));
@@ -218,6 +221,44 @@ weightsTest("a file that cannot be read publishes nothing, and leaves nothing", 
   await assertRejects(() => publishWeights(client, "x", path, { signal }), DOMException);
   assertEquals(await client.entries(), []);
 });
+
+weightsTest(
+  "the same weights under two names are there once, and what only claims to be them is not",
+  async (context) => {
+    const { folder, connect, store } = context;
+    const client = await connect();
+    const path = writeFile(`${folder}/layer.safetensors`, layer);
+    const bytes = () => store.status()!.statistics.byteLength;
+    const publish = async (name: string, options = {}) =>
+      await (await publishWeights(client, name, path, options))[Symbol.asyncDispose]();
+    await publish("a");
+    const once = bytes();
+    await using b = await publishWeights(client, "b", path);
+    assertEquals([bytes(), await b.get("b.bias")!.read(Uint8Array)], [once, layer["b.bias"]!.bytes]);
+    const listed = (await client.entries()).map(({ name, digest }) => [name, digest]);
+    assertEquals(listed, [["a", b.digest], ["b", b.digest]]);
+    const error = await assertRejects(() => mapWeights(client, "a", { write: true }), SharingError, "share: false");
+    assertEquals(error.code, "in-use");
+    await publish("own", { share: false });
+    assertEquals(bytes(), 2 * once);
+    // Weights that have changed without a trace are found, and what is published then is right.
+    await client.remove("own");
+    const { perform } = StoreRequests.prototype;
+    StoreRequests.prototype.perform = function (what, document, pending) {
+      return perform.call(this, what, { ...document, ...what === "map" ? { write: false } : {} }, pending);
+    };
+    try {
+      using written = await client.map("a", { write: true });
+      written.fill(1);
+      await written.stream.finished();
+    } finally {
+      StoreRequests.prototype.perform = perform;
+    }
+    await using c = await publishWeights(client, "c", path);
+    assertEquals([bytes(), await c.verify()], [2 * once, b.digest]);
+    assertEquals((await assertRejects(() => b.verify(), SharingError)).code, "digest-mismatch");
+  },
+);
 
 weightsTest("the list of very many tensors lies in the memory itself", async ({ folder, connect }) => {
   const client = await connect();

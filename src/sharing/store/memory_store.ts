@@ -31,6 +31,11 @@ export interface MemoryStoreOptions extends ExporterOptions {
    */
   maxSizeOfUser?: number;
   /**
+   * The maximum number of bytes of host memory that moved entries may occupy. By default, there is no limit. If several
+   * users may connect, each of them gets at most as much as it leaves for another one.
+   */
+  maxHostSize?: number;
+  /**
    * Whether entries that no process has mapped are removed, least recently used first, if not enough memory is left.
    * False by default.
    */

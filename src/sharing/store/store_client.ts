@@ -92,6 +92,7 @@ export class StoredMemory implements AsyncDisposable {
    * only after the memory was written. Stores of earlier versions ignore all of these options
    * @param options.digest a digest of the contents, as 64 hexadecimal digits, by which `map` finds this generation
    * @param options.keep whether the store never evicts this generation
+   * @param options.share allows the store to keep memory that this user has published before, in place of a second copy
    * @param options.signal ends the wait for the other ranks, if the memory was created for one of several
    * @throws {TypeError} If the memory was published already, JSON cannot represent the metadata, or the digest is not 64
    * hexadecimal digits
@@ -106,14 +107,16 @@ export class StoredMemory implements AsyncDisposable {
     const what = `Cannot publish ${JSON.stringify(this.name)}`;
     checkOptions(options, publishOptions);
     const json = encodeMetadata(options.metadata, maximumEntryMetadata);
-    const { digest, keep = false, signal } = options;
+    const { digest, keep = false, share, signal } = options;
     throwIfAborted(signal);
     if (digest !== undefined) checkDigest(digest, digestDigits);
     checkBoolean(keep, "keep");
+    if (share !== undefined) checkShare(share);
     const publication = {
       ...json === "" ? {} : { metadata: JSON.parse(json) as JsonValue },
       ...digest === undefined ? {} : { digest },
       ...keep ? { keep } : {},
+      ...share === undefined ? {} : { share },
     };
     if (this.#state === "disposed") throw new ReferenceError(`${what}: it was disposed`);
     if (this.#state !== "new") throw new TypeError(`${what}: it was published; create another generation`);
@@ -199,8 +202,29 @@ export interface PublishEntryOptions {
   digest?: string;
   /** Whether the store never evicts the memory to make room. False by default. */
   keep?: boolean;
+  /**
+   * Shares the memory of what this user has published on the device with the same digest, layout and size, in place of a
+   * second copy of it: the new name, or generation, gets that memory, which is mapped at the addresses of this one, and
+   * this memory is freed. Needs `digest`. Memory that several names share cannot be mapped for writing. By default, and
+   * with stores of earlier versions, each publication has memory of its own.
+   */
+  share?: ShareMemoryOptions;
   /** Ends the wait for the other ranks. The memory is then not published, nor that of the other ranks. */
   signal?: AbortSignal | undefined;
+}
+
+/** How `StoredMemory.publish` shares memory that was published before. */
+export interface ShareMemoryOptions {
+  /**
+   * A digest of how the contents are laid out, as 64 hexadecimal digits. Memory is shared only with what was published
+   * with the same one.
+   */
+  layout: string;
+  /**
+   * Returns whether other memory, which was published with the same digest, really has the same contents. Called before
+   * the memory is shared, because nobody checks digests otherwise. The buffer is valid during the call only.
+   */
+  isSame(buffer: DeviceBuffer): Promise<boolean>;
 }
 
 /** Options of `StoreClient.map`. */
@@ -299,7 +323,11 @@ const createOptions: KnownOptions<CreateOnceOptions> = {
 };
 const publishOptions: KnownOptions<PublishEntryOptions> = {
   action: "publish memory of a store",
-  names: { metadata: true, digest: true, keep: true, signal: true },
+  names: { metadata: true, digest: true, keep: true, share: true, signal: true },
+};
+const shareOptions: KnownOptions<ShareMemoryOptions> = {
+  action: "share memory of a store",
+  names: { layout: true, isSame: true },
 };
 const mapOptions: KnownOptions<MapEntryOptions> = {
   action: "map memory of a store",
@@ -480,10 +508,10 @@ export class StoreClient implements AsyncDisposable {
     const memory = new StoredMemory({
       name,
       mapped,
-      publish: async (publication, signal) => {
-        const awaited = `the other ranks to publish "${name}" in`;
-        const request = { do: "publish", id, ...publication as JsonObject };
-        const { document } = await this.#link.ask(request, { signal, awaited, isDecided: true });
+      publish: async ({ share, ...publication }, signal) => {
+        const document = await this.#publish(mapped, { do: "publish", id, ...publication as JsonObject }, {
+          ...{ name, share, signal, stream },
+        });
         const generation = numberOf(document, "generation", 1);
         const described = publication.metadata ?? (json === "" ? undefined : JSON.parse(json) as JsonValue);
         const { digest } = publication;
@@ -494,6 +522,46 @@ export class StoreClient implements AsyncDisposable {
     });
     this.#written.add(memory);
     return memory;
+  }
+
+  /**
+   * Publishes memory, and returns the answer. If the store offers other memory with the same contents, checks that, and
+   * maps it at the same addresses.
+   */
+  async #publish(
+    mapped: WholeMemory,
+    request: JsonObject,
+    { name, share, signal, stream }: {
+      readonly name: string;
+      readonly share: ShareMemoryOptions | undefined;
+      readonly signal: AbortSignal | undefined;
+      readonly stream: CudaStream;
+    },
+  ): Promise<JsonObject> {
+    const awaited = `the other ranks to publish "${name}" in`;
+    const ask = (more: JsonObject) => this.#link.ask({ ...request, ...more }, { signal, awaited, isDecided: true });
+    if (share === undefined) return (await ask({})).document;
+    const { layout } = share;
+    const answer = await ask({ layout });
+    if (memberOf(answer.document, "id") === undefined) return answer.document;
+    const id = numberOf(answer.document, "id", 1);
+    const hold = { id, isAsleep: false };
+    const offered =
+      this.#take(answer, id, () => this.#mapPublished(answer, { name, hold, options: { stream } })).mapped;
+    try {
+      const isSame = await share.isSame(offered.buffer);
+      const { document } = await ask({ layout, same: isSame ? id : 0 });
+      if (memberOf(document, "same") === true && !allocationOf(mapped.buffer).isFreed) {
+        try {
+          mapped.replaceBy(offered);
+        } catch {
+          // The memory is published. If the buffer is being read or lent, the copy stays until the buffer is freed.
+        }
+      }
+      return document;
+    } finally {
+      offered.buffer[Symbol.dispose]();
+    }
   }
 
   /**
@@ -942,6 +1010,13 @@ function entryOf(entry: JsonObject): StoreEntry {
     isReplaced: flagOf(entry, "replaced"),
     rank: rankOf(entry),
   };
+}
+
+function checkShare(share: ShareMemoryOptions): void {
+  checkOptions(share, shareOptions);
+  checkDigest(share.layout, digestDigits);
+  if (typeof share.isSame === "function") return;
+  throw new TypeError(`Cannot share memory by ${whatIs(share.isSame)}: isSame is a function`);
 }
 
 function rankOf(document: JsonObject): readonly [number, number] {

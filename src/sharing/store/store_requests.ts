@@ -14,6 +14,7 @@ import type { PeerProcess } from "../transport/peer_process.ts";
 import {
   briefMapAnswer,
   documentAnswer,
+  equivalentAnswer,
   listAnswer,
   mapAnswer,
   moveAnswer,
@@ -27,12 +28,13 @@ import {
   metadataBytes,
   type PartOfSet,
   placeNamed,
+  type Publication,
   setOf,
   type Stored,
 } from "./memories/store_table.ts";
 import { maximumRanks } from "./memories/publication_sets.ts";
 import type { PendingRequest } from "./memories/pending_request.ts";
-import type { CreateRequest, MapRequest, MoveTarget, Publication, StoredMemories } from "./memories/stored_memories.ts";
+import type { CreateRequest, MapRequest, MoveTarget, StoredMemories } from "./memories/stored_memories.ts";
 
 /** The maximum number of characters of the ID of a set. */
 const maximumIdLength = 255;
@@ -196,24 +198,38 @@ export class StoreRequests {
     const memory = this.#memories.writtenBy(this.#client, id);
     const metadata = metadataOf(document, `publish memory ${id}`);
     const digest = digestOf(document, digestDigits);
+    const layout = digestOf(document, digestDigits, "layout");
     const keep = flagOf(document, "keep");
+    const same = memberOf(document, "same") === undefined ? undefined : numberOf(document, "same");
+    const equivalent = same === undefined ? undefined : this.#memories.find(same);
     // Tell the client what the store has stored, because stores of earlier versions do not.
     const stored = {
       ...metadata === undefined ? {} : { metadata: true },
       ...digest === undefined ? {} : { digest: true },
       ...keep ? { keep } : {},
     };
-    const answer = (generation: number) => done({ generation, ...stored });
+    const answer = ({ generation, descriptor }: Stored) =>
+      done({ generation, ...stored, ...equivalent?.descriptor === descriptor ? { same: true } : {} });
     if (memory !== undefined) {
-      const publication = { metadata, digest, keep };
-      if (memory.set !== undefined) return this.#publishPart(memory, { publication, pending, answer });
-      this.#memories.publish(memory, publication);
-      return answer(memory.generation);
+      const publication = { metadata, digest, layout, keep };
+      const offered = same === undefined ? this.#memories.equivalentOf(memory, publication) : undefined;
+      if (offered !== undefined) {
+        this.#memories.hold(this.#client, offered);
+        return { id: offered.id, answer: equivalentAnswer };
+      }
+      const isAgreed = equivalent?.readers.has(this.#client) && equivalent.digest === digest &&
+        equivalent.layout === layout;
+      const shared = isAgreed ? equivalent : undefined;
+      if (memory.set !== undefined) {
+        return this.#publishPart(memory, { publication, equivalent: shared, pending, answer });
+      }
+      this.#memories.publish(memory, publication, shared);
+      return answer(memory);
     }
     // An earlier store may have published the allocation and exited before it could answer.
     const found = this.#memories.find(id);
     if (found !== undefined && found.generation > 0 && found.readers.has(this.#client)) {
-      return answer(found.generation);
+      return answer(found);
     }
     throw new SharingError("not-found", `Cannot publish memory ${id}: this process does not write it`);
   }
@@ -221,10 +237,11 @@ export class StoreRequests {
   /** Publishes an allocation of a set, which may have to wait for the other ranks. */
   #publishPart(
     memory: Stored,
-    { publication, pending, answer }: {
+    { pending, answer, ...what }: {
       readonly publication: Publication;
+      readonly equivalent: Stored | undefined;
       readonly pending: PendingRequest<RequestOutcome>;
-      readonly answer: (generation: number) => RequestOutcome;
+      readonly answer: (memory: Stored) => RequestOutcome;
     },
   ): RequestOutcome | undefined {
     let hasEnded = false;
@@ -233,9 +250,9 @@ export class StoreRequests {
       pending.settle(failureOf(pending.reason));
     });
     try {
-      this.#memories.publishPart(memory, publication, (error) => {
+      this.#memories.publishPart(memory, what, (error) => {
         hasEnded = true;
-        pending.settle(error === undefined ? answer(memory.generation) : failureOf(error));
+        pending.settle(error === undefined ? answer(memory) : failureOf(error));
       });
     } catch (error) {
       if (!hasEnded) pending.endWait();
@@ -526,9 +543,9 @@ function mappingsOf(held: JsonObject): Mappings {
  * Returns the digits of a digest in a request. Undefined if the request has none. Throws `bad-message` unless there are
  * `minimum` to 64 hexadecimal digits.
  */
-function digestOf(document: JsonObject, minimum: number): string | undefined {
-  if (memberOf(document, "digest") === undefined) return undefined;
-  const digest = textOf(document, "digest");
+function digestOf(document: JsonObject, minimum: number, name = "digest"): string | undefined {
+  if (memberOf(document, name) === undefined) return undefined;
+  const digest = textOf(document, name);
   if (isDigest(digest, minimum)) return digest;
   throw badMessage(`a digest does not have ${minimum} to 64 hexadecimal digits`);
 }

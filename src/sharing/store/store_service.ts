@@ -16,6 +16,7 @@ import { attendRequests } from "../transport/poller.ts";
 import type { UnixListener } from "../transport/unix_listener.ts";
 import {
   type Holder,
+  isCounted,
   type Mappings,
   metadataText,
   readJournal,
@@ -256,11 +257,10 @@ function restore(kept: readonly KeptDescriptor[]) {
     const records = table === undefined ? [] : [...replayTable(readJournal(table.fd)).values()];
     const restored = records.flatMap((record): Restored[] => {
       if (record.place !== "device" && record.place !== "host") return [{ record, handle: undefined }];
-      const name = `memory-${record.descriptor}` as const;
-      const handle = handles.get(name);
-      handles.delete(name);
+      const handle = handles.get(`memory-${record.descriptor}`);
       return handle === undefined ? [] : [{ record, handle }];
     });
+    for (const { record } of restored) handles.delete(`memory-${record.descriptor}`);
     return { restored, unused: [...handles.keys()].filter((name) => name !== "table") };
   } finally {
     for (const handle of handles.values()) handle[Symbol.dispose]();
@@ -284,7 +284,7 @@ function storeStatusOf({ path, totals, clients, operators, limits, memories }: S
   let count = 0, byteLength = 0;
   for (const memory of memories.all) {
     count++;
-    if (memory.place === "device") byteLength += memory.size;
+    if (memory.place === "device" && isCounted(memory)) byteLength += memory.size;
     if (listed.takeRow()) entries.push(entryOf(memory, listed));
   }
   return {

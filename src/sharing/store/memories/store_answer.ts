@@ -50,6 +50,11 @@ export function briefMapAnswer(memory: Stored): StoreAnswer {
   return documentAnswer(mappedDocument(memory));
 }
 
+/** Returns the answer to a client that publishes what another allocation has already. */
+export function equivalentAnswer(memory: Stored): StoreAnswer {
+  return documentAnswer({ ...mappedDocument(memory), same: true });
+}
+
 /** Returns the answer to a request to map the memory of a mapping that sleeps. */
 export function wakeAnswer(memory: Stored): StoreAnswer {
   if (memory.place !== "device") return documentAnswer({ ok: true, place: memory.place });

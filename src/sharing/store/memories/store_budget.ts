@@ -9,7 +9,7 @@ import type { CudaDevice } from "../../../objects/cuda_device.ts";
 import { countOf } from "../../../support/printing.ts";
 import { isSameUuid } from "../../../support/uuid.ts";
 import { limitExceeded } from "../../protocol/messages.ts";
-import { isUnclaimed, nameWithRank, type Stored } from "./store_table.ts";
+import { isCounted, isUnclaimed, nameWithRank, sharersOf, type Stored } from "./store_table.ts";
 
 /** The limits of a store. */
 export interface BudgetLimits {
@@ -17,6 +17,8 @@ export interface BudgetLimits {
   readonly devices: readonly CudaDevice[];
   readonly maxSize: number;
   readonly maxSizeOfUser: number;
+  /** The maximum number of bytes of host memory that moved allocations occupy. */
+  readonly maxHostSize: number;
   readonly maximumMetadata: number;
   /**
    * Whether published allocations that no process has mapped are evicted, least recently used first, if not enough
@@ -52,6 +54,9 @@ interface Payment {
   readonly isHeld: boolean;
   /** Whether the allocation will be freed after `reclaimTimeout` unless a client claims it. */
   readonly isUnclaimed: boolean;
+  /** The bytes of device memory, and of host memory, that the allocation occupies. */
+  readonly deviceSize: number;
+  readonly hostSize: number;
 }
 
 /** The maximum number of allocations, each of which occupies a descriptor. */
@@ -68,6 +73,8 @@ export class StoreBudget {
   readonly #memories: Shares;
   /** The budget for the bytes of metadata of allocations and of waiting requests. */
   readonly metadata: Shares;
+  /** The budget for the bytes of host memory. */
+  readonly #host: Shares;
   /** The bytes of memory charged to each user, keyed by user ID. */
   readonly #ofUser = new Map<number, number>();
   /** The part of `#ofUser` that is unclaimed memory: the bytes charged to each user, keyed by user ID. */
@@ -86,7 +93,7 @@ export class StoreBudget {
     this.#cuda = cuda;
     this.#limits = limits;
     this.#isPublished = isPublished;
-    const { isShared, maximumMetadata } = limits;
+    const { isShared, maximumMetadata, maxHostSize } = limits;
     const descriptors = Math.floor((descriptorLimit() - ownDescriptors) / 2);
     this.#memories = new Shares(Math.max(1, Math.min(maximumMemories, descriptors)), {
       unit: descriptors < maximumMemories
@@ -95,6 +102,7 @@ export class StoreBudget {
       isShared,
     });
     this.metadata = new Shares(maximumMetadata, { unit: "bytes of metadata (maximumMetadata)", isShared });
+    this.#host = new Shares(maxHostSize, { unit: "bytes of host memory (maxHostSize)", isShared });
   }
 
   /**
@@ -156,6 +164,16 @@ export class StoreBudget {
     return isWithin && byteLength < this.#limits.maxSizeOfUser;
   }
 
+  /**
+   * Throws if an allocation may not be moved to host memory.
+   *
+   * @throws {SharingError} `limit-exceeded`
+   */
+  checkHost({ name, uid, size }: Stored): void {
+    const taken = `${this.#host.total} bytes of which are taken`;
+    this.#host.check(uid, size, `move the ${size} bytes of ${JSON.stringify(name)} to host memory, ${taken}`);
+  }
+
   /** Charges newly allocated memory to its user until `endGrant` is called. */
   grant({ device, uid, size }: TakenMemory): void {
     addTo(this.#ofDevice, device, size);
@@ -176,18 +194,27 @@ export class StoreBudget {
    * @returns whether the charge may have changed
    */
   update(memory: Stored): boolean {
+    let hasChanged = false;
+    for (const each of sharersOf(memory)) hasChanged = this.#update(each) || hasChanged;
+    return hasChanged;
+  }
+
+  #update(memory: Stored): boolean {
     const last = this.#payments.get(memory);
     // Unpublished and published allocations are charged to their creators.
     const isMakers = memory.state === "new" || memory.state === "published";
-    if (last !== undefined && isMakers && !memory.mayBeClaimed && !last.isUnclaimed) return false;
+    const size = isCounted(memory) ? memory.size : 0;
+    const deviceSize = memory.place === "device" ? size : 0, hostSize = memory.place === "host" ? size : 0;
+    const isSame = last?.deviceSize === deviceSize && last.hostSize === hostSize;
+    if (isSame && isMakers && !memory.mayBeClaimed && !last.isUnclaimed) return false;
     const holders = isMakers ? undefined : this.#holdersOf(memory);
     const next: Payment = {
       payers: holders ?? [memory.uid],
       isHeld: holders !== undefined,
       isUnclaimed: isUnclaimed(memory),
+      ...{ deviceSize, hostSize },
     };
-    if (last === undefined) addTo(this.#ofDevice, memory.device, deviceSizeOf(memory));
-    else this.#pay(memory, last, -1);
+    if (last !== undefined) this.#pay(memory, last, -1);
     this.#pay(memory, next, 1);
     this.#payments.set(memory, next);
     return true;
@@ -199,7 +226,6 @@ export class StoreBudget {
     if (payment === undefined) return;
     this.#payments.delete(memory);
     this.#pay(memory, payment, -1);
-    addTo(this.#ofDevice, memory.device, -deviceSizeOf(memory));
     const key = nameWithRank(memory);
     const last = this.#lastHeld.get(key);
     for (const [uid, held] of last ?? []) if (held === memory) last!.delete(uid);
@@ -241,16 +267,18 @@ export class StoreBudget {
     });
   }
 
-  #pay(memory: Stored, { payers, isHeld, isUnclaimed }: Payment, sign: 1 | -1): void {
+  #pay(memory: Stored, payment: Payment, sign: 1 | -1): void {
     const { metadata, device } = memory;
-    const size = deviceSizeOf(memory);
+    const { payers, isHeld, isUnclaimed, deviceSize, hostSize } = payment;
+    addTo(this.#ofDevice, device, sign * deviceSize);
     for (const uid of payers) {
-      addTo(this.#ofUser, uid, sign * size);
-      if (isUnclaimed) addTo(this.#unclaimedOfUser, uid, sign * size);
+      addTo(this.#ofUser, uid, sign * deviceSize);
+      if (isUnclaimed) addTo(this.#unclaimedOfUser, uid, sign * deviceSize);
     }
     this.#memories.add(payers, sign);
     this.metadata.add(payers, sign * (metadata?.length ?? 0));
-    if (isHeld && payers.length > 0) this.#heldOf(device).add(payers, sign * size);
+    this.#host.add(payers, sign * hostSize);
+    if (isHeld && payers.length > 0) this.#heldOf(device).add(payers, sign * deviceSize);
   }
 
   #heldOf(uuid: string): Shares {
@@ -266,11 +294,6 @@ export class StoreBudget {
   #totalOf({ ordinal }: CudaDevice): number {
     return sessionOf(this.#cuda).driver.deviceTotalMem(ordinal);
   }
-}
-
-/** Returns the bytes of device memory that an allocation occupies. */
-function deviceSizeOf({ size, place }: Stored): number {
-  return place === "device" ? size : 0;
 }
 
 /** Describes a budget in the error message for a user that would exceed its share. */
@@ -295,6 +318,11 @@ export class Shares {
   constructor(maximum: number, description: ShareDescription) {
     this.#maximum = maximum;
     this.#description = description;
+  }
+
+  /** The amount that is used in all. */
+  get total(): number {
+    return this.#total;
   }
 
   /** Returns the amount that is charged to a user. */

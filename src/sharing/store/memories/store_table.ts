@@ -53,9 +53,9 @@ export class StoreTable implements Disposable {
     this.#backups.add(backup);
     await Promise.all([
       backup.keep("table", this.#journals.at(-1)!.fd),
-      ...[...memories].flatMap(({ descriptor, handle }) =>
-        handle === undefined ? [] : [backup.keep(nameOf(descriptor), handle.fd)]
-      ),
+      ...new Map([...memories].map(({ descriptor, handle }) => [descriptor, handle])).entries().flatMap((
+        [descriptor, handle],
+      ) => handle === undefined ? [] : [backup.keep(nameOf(descriptor), handle.fd)]),
     ]);
   }
 
@@ -271,10 +271,17 @@ export interface StoredRecord {
   state: "new" | "published" | "replaced" | "removed";
   /** The digest of the contents that the publisher stated, as 64 hexadecimal digits. */
   digest: string | undefined;
+  /** A digest of how the contents are laid out that the publisher stated, as 64 hexadecimal digits. */
+  layout: string | undefined;
   /** Whether the allocation is never evicted. */
   keep: boolean;
+  /** Whether a process has mapped the allocation for writing after it was published. */
+  mayChange: boolean;
   place: Place;
-  /** The number in the name that the backups keep the descriptor under: `id`, or, if it has moved, another one. */
+  /**
+   * The number in the name that the backups keep the descriptor under: `id`, or, if it has moved or shares the memory of
+   * another allocation, another one. Allocations with the same number share their memory.
+   */
   descriptor: number;
   /** The number of the allocation that is being moved to this one, which then takes its place. */
   readonly target: number | undefined;
@@ -282,35 +289,41 @@ export interface StoredRecord {
   readonly set: PartOfSet | undefined;
 }
 
+/** What a client states when it publishes an allocation. */
+export interface Publication {
+  /** The metadata that replaces what the allocation was created with, as JSON in UTF-8. */
+  readonly metadata?: Uint8Array<ArrayBuffer> | undefined;
+  /** The digest of the contents, as 64 hexadecimal digits. */
+  readonly digest?: string | undefined;
+  /** A digest of how the contents are laid out, as 64 hexadecimal digits. */
+  readonly layout?: string | undefined;
+  /** Whether the allocation is never evicted. */
+  readonly keep?: boolean;
+}
+
 /** A change to record in a store's table. "gone" states that an allocation was freed. */
 export type TableChange =
   | { readonly type: "memory"; readonly record: StoredRecord }
-  | {
+  | Publication & {
     readonly type: "published";
     readonly id: number;
     readonly generation: number;
     readonly at: number;
-    /** The metadata that replaces the allocation's original metadata, as JSON in UTF-8. */
-    readonly metadata: Uint8Array<ArrayBuffer> | undefined;
-    readonly digest: string | undefined;
-    readonly keep: boolean;
+    /** The descriptor of the allocation whose memory this one shares from now on. */
+    readonly descriptor?: number | undefined;
   }
   /** The allocation has moved: to that with the number `memory`, which ends with this record, or to a file. */
   | { readonly type: "moved"; readonly id: number; readonly memory: number | undefined; readonly place: Place }
   /** What the writer of an allocation of a set has stated, who waits for the other ranks. */
-  | {
-    readonly type: "stated";
-    readonly id: number;
-    readonly metadata: Uint8Array<ArrayBuffer> | undefined;
-    readonly digest: string | undefined;
-    readonly keep: boolean;
-  }
+  | Publication & { readonly type: "stated"; readonly id: number }
   | {
     readonly type: "published-set";
     readonly id: number;
     readonly ids: readonly number[];
     readonly generation: number;
     readonly at: number;
+    /** The descriptors of the allocations in `ids`, if any of them shares the memory of another one. */
+    readonly descriptors?: readonly number[] | undefined;
   }
   | { readonly type: "replaced" | "removed" | "gone"; readonly id: number };
 
@@ -360,24 +373,24 @@ export function replayTable(records: readonly JsonObject[]): Map<number, StoredR
         }
         memory.generation = numberOf(record, "generation", 1);
         memory.published = numberOf(record, "at");
-        memory.metadata = metadataOf(record) ?? memory.metadata;
-        memory.digest = digestOf(record);
-        memory.keep = flagOf(record, "keep");
+        memory.descriptor = descriptorOf(record, memory.descriptor);
         memory.state = "published";
+        Object.assign(memory, statementOf(record, memory.metadata));
         break;
       case "stated":
-        memory.metadata = metadataOf(record) ?? memory.metadata;
-        memory.digest = digestOf(record);
-        memory.keep = flagOf(record, "keep");
+        Object.assign(memory, statementOf(record, memory.metadata));
         break;
       case "published-set": {
         for (const other of memories.values()) {
           if (other.name === memory.name && other.state === "published") other.state = "replaced";
         }
         const generation = numberOf(record, "generation", 1), published = numberOf(record, "at");
-        for (const member of numbersOf(record, "ids", 1)) {
+        const descriptors = numbersOf(record, "descriptors", 1);
+        for (const [index, member] of numbersOf(record, "ids", 1).entries()) {
           const part = memories.get(member);
-          if (part !== undefined) Object.assign(part, { generation, published, state: "published" });
+          if (part === undefined) continue;
+          const { [index]: descriptor = part.descriptor } = descriptors;
+          Object.assign(part, { generation, published, state: "published", descriptor });
         }
         break;
       }
@@ -387,11 +400,13 @@ export function replayTable(records: readonly JsonObject[]): Map<number, StoredR
         break;
       case "moved": {
         const target = memberOf(record, "memory") === undefined ? undefined : numberOf(record, "memory", 1);
-        memory.place = checkedPlace(record);
-        if (target !== undefined) {
-          memory.descriptor = memories.get(target)?.descriptor ?? target;
-          memories.delete(target);
+        const place = checkedPlace(record);
+        const last = memory.descriptor;
+        const descriptor = target === undefined ? last : memories.get(target)?.descriptor ?? target;
+        for (const each of memories.values()) {
+          if (each.descriptor === last) Object.assign(each, { place, descriptor });
         }
+        if (target !== undefined) memories.delete(target);
         break;
       }
       case "gone":
@@ -415,16 +430,15 @@ function decodeRecord(record: JsonObject, id: number): StoredRecord {
     device: textOf(record, "device"),
     byteLength: numberOf(record, "byteLength", 1),
     size: numberOf(record, "size", 1),
-    metadata: metadataOf(record),
     uid: numberOf(record, "uid"),
     created: numberOf(record, "created"),
     generation: numberOf(record, "generation"),
     published: numberOf(record, "published"),
     state,
-    digest: digestOf(record),
-    keep: flagOf(record, "keep"),
+    ...statementOf(record, undefined),
+    mayChange: flagOf(record, "mayChange"),
     place: memberOf(record, "place") === undefined ? "device" : checkedPlace(record),
-    descriptor: memberOf(record, "descriptor") === undefined ? id : numberOf(record, "descriptor", 1),
+    descriptor: descriptorOf(record, id),
     target: memberOf(record, "target") === undefined ? undefined : numberOf(record, "target", 1),
     set: setOf(record),
   };
@@ -437,8 +451,15 @@ export function setOf(document: JsonObject): PartOfSet | undefined {
   return { id: textOf(set, "id"), count: numberOf(set, "count", 2), rank: numberOf(set, "rank") };
 }
 
-function digestOf(record: JsonObject): string | undefined {
-  return memberOf(record, "digest") === undefined ? undefined : textOf(record, "digest");
+/** Returns what the publisher of an allocation has stated. `metadata` is used if the record has none. */
+function statementOf(record: JsonObject, metadata: Uint8Array<ArrayBuffer> | undefined) {
+  const digestOf = (name: string) => memberOf(record, name) === undefined ? undefined : textOf(record, name);
+  const keep = flagOf(record, "keep");
+  return { metadata: metadataOf(record) ?? metadata, digest: digestOf("digest"), layout: digestOf("layout"), keep };
+}
+
+function descriptorOf(record: JsonObject, otherwise: number): number {
+  return memberOf(record, "descriptor") === undefined ? otherwise : numberOf(record, "descriptor", 1);
 }
 
 function checkedPlace(record: JsonObject): Place {
@@ -490,6 +511,25 @@ export interface Stored extends StoredRecord {
   readonly readers: Map<Holder, Reading>;
   /** When the allocation was last mapped or released, in milliseconds since 1970. */
   lastUse: number;
+  /** The allocations that share this one's memory, including this one. Undefined until others do. */
+  sharers: Set<Stored> | undefined;
+  /** The allocation whose memory this one is to share when its set is published. */
+  equivalent: Stored | undefined;
+}
+
+/** Returns the allocations that share the memory of one, including that one. */
+export function sharersOf(memory: Stored): Iterable<Stored> {
+  return memory.sharers ?? [memory];
+}
+
+/**
+ * Returns whether an allocation stands for its memory, which it may share with others: the memory is counted once, for
+ * the first allocation that is published, or else the oldest.
+ */
+export function isCounted(memory: Stored): boolean {
+  if (memory.sharers === undefined) return true;
+  const [...all] = memory.sharers;
+  return memory === (all.find(({ state }) => state === "published") ?? all[0]);
 }
 
 /** Returns an allocation restored from an earlier process of the store. The processes that held it may claim it. */
@@ -512,6 +552,8 @@ function unheldMemory(record: StoredRecord, handle: ShareableHandle | undefined)
     isWritten: false,
     readers: new Map(),
     lastUse: Date.now(),
+    sharers: undefined,
+    equivalent: undefined,
   };
 }
 
@@ -528,9 +570,9 @@ export function isUnclaimed({ mayBeClaimed, state, writer, readers }: Stored): b
 /** Returns the table's record of an allocation. */
 export function recordOf(memory: Stored): StoredRecord {
   const { id, name, device, byteLength, size, metadata, uid, created, generation, published, state } = memory;
-  const { digest, keep, place, descriptor, target, set } = memory;
+  const { digest, layout, keep, mayChange, place, descriptor, target, set } = memory;
   return {
     ...{ id, name, device, byteLength, size, metadata, uid, created, generation, published, state },
-    ...{ digest, keep, place, descriptor, target, set },
+    ...{ digest, layout, keep, mayChange, place, descriptor, target, set },
   };
 }

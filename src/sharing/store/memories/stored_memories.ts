@@ -15,13 +15,16 @@ import { createHostMemory, type Grant, MemoryAllocator } from "./memory_allocato
 import { type BudgetLimits, StoreBudget } from "./store_budget.ts";
 import {
   type Holder,
+  isCounted,
   type Mappings,
   nameWithRank,
   newMemory,
   type PartOfSet,
   type Place,
+  type Publication,
   recordOf,
   restoredMemory,
+  sharersOf,
   type Stored,
   type StoredRecord,
   StoreTable,
@@ -38,16 +41,6 @@ export interface CreateRequest {
   readonly metadata: Uint8Array<ArrayBuffer> | undefined;
   /** The set that the allocation is to be part of. */
   readonly set: PartOfSet | undefined;
-}
-
-/** What a client states when it publishes an allocation. */
-export interface Publication {
-  /** The metadata that replaces what the allocation was created with, as JSON in UTF-8. */
-  readonly metadata?: Uint8Array<ArrayBuffer> | undefined;
-  /** The digest of the contents, as 64 hexadecimal digits. */
-  readonly digest?: string | undefined;
-  /** Whether the allocation is never evicted. */
-  readonly keep?: boolean;
 }
 
 /** What a client asks to map. */
@@ -108,14 +101,18 @@ export class StoredMemories implements Disposable {
       cuda,
       limits,
       budget,
-      evictable: (device) => this.#unused(device).reduce((sum, { size }) => sum + size, 0),
+      evictable: (device) => this.#unused(device).filter(isCounted).reduce((sum, { size }) => sum + size, 0),
       evictOne: (device) => this.#evictOne(device),
     });
     this.unsent = new UnsentAnswers(limits.maximumMetadata);
     const published = restored.filter(({ record }) => record.state === "published");
+    const ofDescriptors = new Map<number, Stored>();
     for (const { record, handle } of restored) {
       const memory = restoredMemory(record, handle);
-      const { name, set } = memory;
+      const { name, set, descriptor } = memory;
+      const equivalent = ofDescriptors.get(descriptor);
+      if (equivalent === undefined) ofDescriptors.set(descriptor, memory);
+      else joinSharers(memory, equivalent);
       // The store may have exited while it removed a set.
       const isWhole = set === undefined || published.filter((one) => one.record.name === name).length === set.count;
       if (memory.state === "published" && !isWhole) memory.state = "removed";
@@ -213,7 +210,9 @@ export class StoredMemories implements Disposable {
       published: 0,
       state: "new",
       digest: undefined,
+      layout: undefined,
       keep: false,
+      mayChange: false,
       place: "device",
       descriptor: id,
       target: undefined,
@@ -263,41 +262,79 @@ export class StoredMemories implements Disposable {
    * @throws {SharingError} `not-permitted` if another user has published the name; `limit-exceeded` if the writer's user
    * would have too much metadata
    */
-  publish(memory: Stored, { metadata, digest, keep = false }: Publication): void {
-    this.#checkPublication(memory, metadata);
+  publish(memory: Stored, publication: Publication, equivalent?: Stored): void {
+    this.#checkPublication(memory, publication.metadata);
+    memory.equivalent = equivalent;
     const at = Date.now();
     const generation = this.generationOf(memory.name) + 1;
     // Write the record before changing anything, because writing may throw. A single record publishes the new
     // generation and replaces the old one, so that a process that takes over always finds exactly one of them
     // published.
-    this.#table.write({ type: "published", id: memory.id, generation, at, metadata, digest, keep });
-    this.#state(memory, { metadata, digest, keep });
+    const descriptor = this.#mayShare(memory) ? equivalent!.descriptor : undefined;
+    this.#table.write({ type: "published", id: memory.id, generation, at, ...publication, descriptor });
+    this.#state(memory, publication);
     this.#onPublished([memory], { generation, at });
+  }
+
+  /**
+   * Returns the newest allocation of the same user that has the same contents as an unpublished one, as their publishers
+   * have stated them, in memory that nobody writes. Undefined if there is none.
+   */
+  equivalentOf(memory: Stored, { digest, layout }: Publication): Stored | undefined {
+    if (digest === undefined || layout === undefined) return undefined;
+    let equivalent: Stored | undefined;
+    for (const other of this.#memories.values()) {
+      if (other.digest === digest && other.layout === layout && isLike(memory, other)) equivalent = other;
+    }
+    return equivalent;
+  }
+
+  /** Returns whether an allocation that is to be published can share the memory of its equivalent. */
+  #mayShare(memory: Stored): boolean {
+    const { equivalent } = memory;
+    return equivalent !== undefined && this.#memories.get(equivalent.id) === equivalent && isLike(memory, equivalent);
+  }
+
+  /** Gives an allocation the memory of its equivalent, in place of its own. */
+  #share(memory: Stored): void {
+    if (!this.#mayShare(memory)) return;
+    const { descriptor, handle, equivalent } = memory;
+    memory.descriptor = equivalent!.descriptor;
+    memory.handle = equivalent!.handle;
+    joinSharers(memory, equivalent!);
+    this.#table.forget({ descriptor, handle });
+    handle?.[Symbol.dispose]();
+    this.#budget.update(memory);
   }
 
   /**
    * Publishes an allocation of a set, together with the others. If the writers of other ranks have not done so yet, waits
    * for them.
    *
+   * @param equivalent the allocation whose memory is to be shared
    * @param onEnd called when all allocations of the set are published, or with the error if they never will be
    * @throws {SharingError} In the same cases as `publish`; `peer-gone` if the memory of another rank is gone
    */
   publishPart(
     memory: Stored,
-    { metadata, digest, keep = false }: Publication,
+    { publication, equivalent }: { readonly publication: Publication; readonly equivalent: Stored | undefined },
     onEnd: (error?: SharingError) => void,
   ): void {
-    this.#checkPublication(memory, metadata);
+    this.#checkPublication(memory, publication.metadata);
     const parts = this.#sets.markWritten(memory, onEnd);
-    this.#table.write({ type: "stated", id: memory.id, metadata, digest, keep });
-    this.#state(memory, { metadata, digest, keep });
+    this.#table.write({ type: "stated", id: memory.id, ...publication });
+    this.#state(memory, publication);
+    memory.equivalent = equivalent;
     if (parts === undefined) return;
     const at = Date.now();
     const generation = this.generationOf(memory.name) + 1;
     try {
       this.#checkPublication(memory, undefined);
       const ids = parts.map(({ id }) => id);
-      this.#table.write({ type: "published-set", id: memory.id, ids, generation, at });
+      const descriptors = parts.some(({ equivalent }) => equivalent !== undefined)
+        ? parts.map((part) => this.#mayShare(part) ? part.equivalent!.descriptor : part.descriptor)
+        : undefined;
+      this.#table.write({ type: "published-set", id: memory.id, ids, descriptors, generation, at });
     } catch (error) {
       const cause = error instanceof SharingError ? error : new SharingError("internal-error", String(error));
       return this.#sets.break(memory, cause);
@@ -319,8 +356,8 @@ export class StoredMemories implements Disposable {
     if (more > 0) this.#budget.metadata.check(uid, more, `publish ${JSON.stringify(name)}`);
   }
 
-  #state(memory: Stored, { metadata, digest, keep = false }: Publication): void {
-    Object.assign(memory, { digest, keep });
+  #state(memory: Stored, { metadata, digest, layout, keep = false }: Publication): void {
+    Object.assign(memory, { digest, layout, keep });
     if (metadata === undefined) return;
     this.#budget.metadata.add([memory.uid], metadata.length - (memory.metadata?.length ?? 0));
     memory.metadata = metadata;
@@ -332,13 +369,16 @@ export class StoredMemories implements Disposable {
     const last = this.#published.get(name);
     this.#published.set(name, memories);
     for (const memory of memories) {
+      this.#share(memory);
       memory.readers.set(memory.writer!, { count: 1, sleeping: 0, since: at });
       Object.assign(memory, { generation, published: at, lastUse: at, state: "published", writer: undefined });
+      memory.equivalent = undefined;
       this.#addUnpublished(memory, -1);
     }
     this.publishedTotal++;
     if (last !== undefined) this.#retire(last, "replaced");
     this.#awaited.notify(name);
+    this.#allocator.retry();
   }
 
   /**
@@ -352,7 +392,18 @@ export class StoredMemories implements Disposable {
   map(reader: Holder, { name, write, digest, rank }: MapRequest): Stored | undefined {
     const memory = this.wanted({ name, digest, rank });
     if (memory === undefined) return undefined;
-    if (write) this.#checkOwner(reader, memory, "write");
+    if (write) this.#allowWriting(reader, memory);
+    this.hold(reader, memory);
+    return memory;
+  }
+
+  /**
+   * Adds a mapping of a reader to an allocation.
+   *
+   * @throws {SharingError} `limit-exceeded` if the reader's user holds too much memory that other users have replaced or
+   * removed
+   */
+  hold(reader: Holder, memory: Stored): void {
     const reading = memory.readers.get(reader);
     if (reading === undefined) {
       this.#budget.checkReader(reader.peer.uid, memory);
@@ -363,7 +414,22 @@ export class StoredMemories implements Disposable {
       reading.count++;
     }
     memory.lastUse = Date.now();
-    return memory;
+  }
+
+  /** Records that an allocation may be written from now on, and that none may share its memory. */
+  #allowWriting(writer: Holder, memory: Stored): void {
+    this.#checkOwner(writer, memory, "write");
+    const other = [...sharersOf(memory)].find((each) => each !== memory);
+    if (other !== undefined) {
+      const [own, others] = [memory, other].map(({ name, generation }) => `${JSON.stringify(name)} (${generation})`);
+      throw new SharingError(
+        "in-use",
+        `Cannot write ${own}: ${others} has the same memory; remove that one, or publish this one with share: false`,
+      );
+    }
+    if (memory.mayChange) return;
+    this.#table.write({ type: "memory", record: { ...recordOf(memory), mayChange: true } });
+    memory.mayChange = true;
   }
 
   /**
@@ -428,7 +494,9 @@ export class StoredMemories implements Disposable {
    */
   claimToWrite(writer: Holder, memory: Stored): void {
     const source = memory.target === undefined ? undefined : this.#memories.get(memory.target);
-    if (source !== undefined && (source.mover === undefined || source.mover === memory.writer)) source.mover = writer;
+    if (source !== undefined && (source.mover === undefined || source.mover === memory.writer)) {
+      setMover(source, writer);
+    }
     memory.writer = writer;
     this.#budget.update(memory);
   }
@@ -597,18 +665,24 @@ export class StoredMemories implements Disposable {
    * if there is none.
    */
   #evictOne(device: CudaDevice): boolean {
-    const [oldest] = this.#unused(device).sort((one, other) => one.lastUse - other.lastUse);
+    const [oldest] = this.#unused(device).sort((one, other) => lastUseOf(one) - lastUseOf(other));
     if (oldest === undefined) return false;
     this.#retire(this.#published.get(oldest.name)!, "removed");
     return true;
   }
 
-  /** Returns the published allocations on a device that may be evicted. No process has mapped any rank of their sets. */
+  /**
+   * Returns the published allocations on a device that may be evicted. No process has mapped any rank of their sets, or
+   * any allocation that shares their memory.
+   */
   #unused(device: CudaDevice): Stored[] {
     const isUnused = ({ readers, mayBeClaimed, keep, mover }: Stored): boolean =>
       readers.size === 0 && !mayBeClaimed && !keep && mover === undefined;
-    return [...this.#published.values()].filter((memories) => memories.every(isUnused)).flat()
-      .filter((memory) => memory.place === "device" && isSameUuid(memory.device, device.uuid));
+    const unused = new Set([...this.#published.values()].filter((memories) => memories.every(isUnused)).flat());
+    return [...unused].filter((memory) =>
+      memory.place === "device" && isSameUuid(memory.device, device.uuid) &&
+      [...sharersOf(memory)].every((each) => unused.has(each))
+    );
   }
 
   /** Unpublishes the allocations of a name, which are freed once no process has them mapped. */
@@ -647,10 +721,16 @@ export class StoredMemories implements Disposable {
     }
     const replaced = this.#replaced.get(memory.name);
     if (replaced?.delete(memory) === true && replaced.size === 0) this.#replaced.delete(memory.name);
+    memory.sharers?.delete(memory);
     this.#budget.remove(memory);
     this.unsent.onGone(memory);
-    this.#table.forget(memory);
-    memory.handle?.[Symbol.dispose]();
+    const [sharer] = memory.sharers ?? [];
+    if (sharer === undefined) {
+      this.#table.forget(memory);
+      memory.handle?.[Symbol.dispose]();
+    } else {
+      this.#budget.update(sharer);
+    }
     this.#allocator.retry();
   }
 
@@ -673,7 +753,8 @@ export class StoredMemories implements Disposable {
     { to, pending }: { readonly to: MoveTarget; readonly pending: PendingRequest },
   ): Promise<Stored | undefined> {
     if (to !== "device") this.#checkMayLeave(mover, source);
-    source.mover = mover;
+    if (to === "host") this.#budget.checkHost(source);
+    setMover(source, mover);
     if (to === "file") return undefined;
     try {
       const { name, byteLength, size, uid } = source;
@@ -690,8 +771,8 @@ export class StoredMemories implements Disposable {
       const { device } = source;
       const record: StoredRecord = {
         ...{ id, name, device, byteLength, size, metadata: undefined, uid, created: Date.now(), generation: 0 },
-        ...{ published: 0, state: "new", digest: undefined, keep: false, place: to, descriptor: id },
-        ...{ target: source.id, set: undefined },
+        ...{ published: 0, state: "new", digest: undefined, layout: undefined, keep: false, mayChange: false },
+        ...{ place: to, descriptor: id, target: source.id, set: undefined },
       };
       return await this.#register(newMemory(record, handle, mover));
     } catch (error) {
@@ -711,16 +792,15 @@ export class StoredMemories implements Disposable {
     if (place !== "device") this.#checkMayLeave(mover, source);
     this.#table.write({ type: "moved", id: source.id, memory: target?.id, place });
     const { descriptor, handle } = source;
-    this.#budget.remove(source);
-    if (target === undefined) {
-      source.handle = undefined;
-    } else {
+    if (target !== undefined) {
       this.#memories.delete(target.id);
       this.#budget.remove(target);
-      source.handle = target.handle;
-      source.descriptor = target.descriptor;
     }
-    source.place = place;
+    for (const each of sharersOf(source)) {
+      each.handle = target?.handle;
+      each.descriptor = target?.descriptor ?? descriptor;
+      each.place = place;
+    }
     this.#budget.update(source);
     this.#table.forget({ descriptor, handle });
     handle?.[Symbol.dispose]();
@@ -735,7 +815,7 @@ export class StoredMemories implements Disposable {
   isMover(client: Holder, source: Stored): boolean {
     if (source.mover === undefined && source.place === "device") {
       this.#checkMayLeave(client, source);
-      source.mover = client;
+      setMover(source, client);
     }
     return source.mover === client;
   }
@@ -752,18 +832,21 @@ export class StoredMemories implements Disposable {
 
   #checkMayLeave(mover: Holder, source: Stored): void {
     this.#checkOwner(mover, source, "move");
-    const readers = [...source.readers].filter(([, { count, sleeping }]) => count > sleeping);
-    if (readers.length === 0) return;
-    const processes = readers.map(([{ peer: { pid } }]) => pid).join(", ");
+    const readers = [...sharersOf(source)].flatMap((each) => [...each.readers]);
+    const pids = readers.filter(([, { count, sleeping }]) => count > sleeping).map(([{ peer: { pid } }]) => pid);
+    if (pids.length === 0) return;
+    const processes = [...new Set(pids)].join(", ");
     throw new SharingError(
       "in-use",
       `Cannot move ${JSON.stringify(source.name)}: mapped by process ${processes}; it must sleep there, or be released`,
     );
   }
 
-  #hasTarget({ id }: Stored): boolean {
-    for (const memory of this.#memories.values()) if (memory.target === id && memory.writer !== undefined) return true;
-    return false;
+  #hasTarget(source: Stored): boolean {
+    const ids = new Set([...sharersOf(source)].map(({ id }) => id));
+    return [...this.#memories.values()].some(({ target, writer }) => {
+      return target !== undefined && ids.has(target) && writer !== undefined;
+    });
   }
 
   #stopMoveTo({ target }: Stored): void {
@@ -772,9 +855,11 @@ export class StoredMemories implements Disposable {
   }
 
   #stopMove(source: Stored): void {
-    source.mover = undefined;
-    this.#awaited.notify(source.name);
-    this.#dropIfUnused(source);
+    for (const each of [...sharersOf(source)]) {
+      each.mover = undefined;
+      this.#awaited.notify(each.name);
+      this.#dropIfUnused(each);
+    }
   }
 
   /** Counts the unpublished allocations of a name. When the last one is gone, retries the requests that wait for that. */
@@ -797,6 +882,28 @@ export class StoredMemories implements Disposable {
   *#records(): Iterable<StoredRecord> {
     for (const memory of this.#memories.values()) if (memory.isWritten) yield recordOf(memory);
   }
+}
+
+/** Makes an allocation one of those that share the memory of another one. */
+function joinSharers(memory: Stored, equivalent: Stored): void {
+  memory.sharers = (equivalent.sharers ??= new Set([equivalent])).add(memory);
+}
+
+/** Marks an allocation, and those that share its memory, as being moved by a holder. */
+function setMover(source: Stored, mover: Holder): void {
+  for (const each of sharersOf(source)) each.mover = mover;
+}
+
+/** Returns whether an unpublished allocation can share the memory of another one, if both have the same contents. */
+function isLike(memory: Stored, other: Stored): boolean {
+  return other.state !== "new" && other.place === "device" && other.mover === undefined && !other.mayChange &&
+    other.uid === memory.uid && other.device === memory.device && other.byteLength === memory.byteLength &&
+    other.size === memory.size;
+}
+
+/** Returns when an allocation, or one that shares its memory, was last used. */
+function lastUseOf(memory: Stored): number {
+  return Math.max(...[...sharersOf(memory)].map(({ lastUse }) => lastUse));
 }
 
 /** Returns allocations of a set in the order of their ranks. */
