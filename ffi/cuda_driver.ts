@@ -26,6 +26,7 @@ import type {
   OsHandle,
   ParameterPlace,
   PointerAttributes,
+  ThreadCalls,
 } from "../src/driver.ts";
 import { memHandleType, memLocationType, memoryType, oneThread } from "../src/driver.ts";
 import { CudaError, cudaErrorNumbers, explainedError } from "../src/support/errors.ts";
@@ -47,6 +48,7 @@ import {
   writeStruct,
 } from "./structs.ts";
 import { addressOf, foreignBuffer, withoutSign } from "./native/host.ts";
+import { threadFunctions } from "./native/threaded_copies.ts";
 import { stringAt, SystemError } from "./native/shim/shim.ts";
 import { deviceAttributes } from "../src/support/device_attributes.ts";
 import { JitCall, linkImages, undefinedReferences } from "./link_images.ts";
@@ -74,6 +76,9 @@ const launchParam = { end: 0n, bufferPointer: 1n, bufferSize: 2n } as const;
  * device.
  */
 const current: { device: number } = sharedAmongCopies("currentDevice", () => ({ device: -1 }));
+
+/** The addresses of `threadFunctions`; undefined until they are needed. */
+let threadFunctionAddresses: readonly (bigint | undefined)[] | undefined;
 
 /** A launch, with the `extra` array that passes the packed parameters to `cuLaunchKernel`. */
 interface CudaKernelLaunch extends KernelLaunch {
@@ -145,6 +150,15 @@ export class CudaDriver implements Driver {
 
   /** Does nothing: the libraries stay loaded, and the devices' contexts exist until the process exits. */
   close(): void {}
+
+  threadCalls(device: number): ThreadCalls | undefined {
+    this.#makeCurrent(device);
+    this.#check(this.#driver.cuCtxGetCurrent(this.#out), "cuCtxGetCurrent");
+    const context = this.#handleOut[0]!;
+    threadFunctionAddresses ??= threadFunctions.map((name) => this.#libraries.addressOf(name));
+    const functions = threadFunctionAddresses.filter((address) => address !== undefined);
+    return functions.length === threadFunctions.length ? { context, functions } : undefined;
+  }
 
   /** Makes a device current, for calls of other libraries. */
   makeCurrent(device: number): void {

@@ -38,6 +38,8 @@ export interface CudaLibraries {
   readonly runtimePath: string | undefined;
   /** Returns whether the installed driver library lacks a function. */
   lacks(driverFunction: keyof typeof libcuda): boolean;
+  /** Returns the address of a function of the driver library; undefined if it lacks the function. */
+  addressOf(driverFunction: string): bigint | undefined;
   /**
    * Retains a device's primary context, in another thread if the runtime supports that. Returns the `CUresult`. While
    * the context is being created, other calls that need it block.
@@ -66,14 +68,15 @@ export function loadCudaLibraries({ cudart }: { cudart?: string | null }): CudaL
   if (result === cudaErrorNumbers.cudaErrorNoDevice) throw noDeviceError();
   if (result !== 0) throw initializationError(result);
   const lacks = (name: keyof typeof libcuda) => symbols[name] === undefined;
+  const addressOf = (name: string) => loadedDriver!.addressOfFunction(name);
   if (lacks("cuDevicePrimaryCtxRelease_v2")) throw tooOldError(version());
   const found = findRuntime(cudart);
   if (found !== undefined) {
     const { functions: runtime, version: runtimeVersion, path: runtimePath } = found;
-    return { runtime, driver, runtimeVersion, runtimePath, lacks, retainContext };
+    return { runtime, driver, runtimeVersion, runtimePath, lacks, addressOf, retainContext };
   }
   const runtime = driverEquivalentsOf(driver, loadedDriver);
-  return { runtime, driver, runtimeVersion: undefined, runtimePath: undefined, lacks, retainContext };
+  return { runtime, driver, runtimeVersion: undefined, runtimePath: undefined, lacks, addressOf, retainContext };
 }
 
 const driverName = "libcuda.so.1";

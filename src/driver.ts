@@ -166,6 +166,13 @@ export interface LaunchAttributes {
   readonly priority: number | undefined;
 }
 
+/** What threads outside JavaScript need for copying to and from a device. */
+export interface ThreadCalls {
+  readonly context: bigint;
+  /** The addresses of functions, in the order of `threadFunctions`. */
+  readonly functions: readonly bigint[];
+}
+
 /** Page-locked host memory: the address for the driver, and the buffer for JavaScript. */
 export interface HostAllocation {
   readonly address: bigint;
@@ -289,6 +296,11 @@ export interface Driver {
    * allocations, and buffers with recorded call sites. Undefined for drivers whose errors name no buffers.
    */
   readonly useBufferNames: ((buffers: () => Iterable<NamedBuffer>) => void) | undefined;
+  /**
+   * Returns a device's context, and the addresses of the functions by which threads outside JavaScript copy to and from
+   * it; undefined if the installed library lacks one. Undefined for drivers whose memory such threads cannot copy.
+   */
+  readonly threadCalls: ((device: number) => ThreadCalls | undefined) | undefined;
   /**
    * Releases the driver's own resources. No method may be called afterwards. With `keepMemory`, host memory that was
    * not freed stays accessible until the process exits.

@@ -23,28 +23,7 @@ const symbols = {
     nonblocking: true,
   },
   close: { parameters: ["i32" /* int fd */], result: "i32", nonblocking: true },
-  mmap: {
-    parameters: [
-      "u64", // void *addr
-      "u64", // size_t length
-      "i32", // int prot
-      "i32", // int flags
-      "i32", // int fd
-      "i64", // off_t offset
-    ],
-    result: "u64",
-  },
-  memcpy: {
-    parameters: ["u64", /* void *dest */ "buffer", /* const void *src */ "u64" /* size_t n */],
-    result: "u64",
-    nonblocking: true,
-  },
-  munmap: { parameters: ["u64", /* void *addr */ "u64" /* size_t length */], result: "i32", nonblocking: true },
 } as const;
-
-const readAndWrite = 3, shared = 1;
-/** What `mmap` returns if it fails. */
-const mapFailed = 2n ** 64n - 1n;
 
 /** A function of `node:fs` that reads or writes a part of a file. */
 type Transfer = (
@@ -81,7 +60,7 @@ export async function readAside(
 }
 
 /** Writes all bytes at an offset of a file. */
-async function writeAside(
+export async function writeAside(
   fd: number,
   bytes: Uint8Array,
   { offset }: { readonly offset: number },
@@ -95,37 +74,12 @@ async function writeAside(
 }
 
 /**
- * Writes to a memory file. In Deno, several threads write at a time, through a mapping: the kernel lets only one thread
- * call `pwrite` for a file.
+ * Returns whether a file has at least `byteLength` bytes and no process can shrink it: writing to a mapping behind the
+ * end of a file kills the process.
  */
-export interface FileWriter extends AsyncDisposable {
-  write(bytes: Uint8Array, offset: number): Promise<void>;
-}
-
-/**
- * Returns a writer of the first `byteLength` bytes of a file, which must stay open. Maps the file only if no process can
- * shrink it: writing behind the end of a file kills the process.
- */
-export function writerOf(fd: number, byteLength: number): FileWriter {
+export function isSafeToMap(fd: number, byteLength: number): boolean {
   const { seals = 0, byteLength: size } = describeDescriptor(fd);
-  const isSafe = (seals & sealShrink) !== 0 && size >= byteLength;
-  const address = "Deno" in globalThis && isSafe
-    ? functions().mmap(0n, BigInt(byteLength), readAndWrite, shared, fd, 0n)
-    : mapFailed;
-  if (address === mapFailed) {
-    return {
-      write: (bytes, offset) => writeAside(fd, bytes, { offset }),
-      [Symbol.asyncDispose]: () => Promise.resolve(),
-    };
-  }
-  return {
-    async write(bytes, offset) {
-      await functions().memcpy(address + BigInt(offset), bytes, BigInt(bytes.length));
-    },
-    async [Symbol.asyncDispose]() {
-      await functions().munmap(address, BigInt(byteLength));
-    },
-  };
+  return (seals & sealShrink) !== 0 && size >= byteLength;
 }
 
 /** Closes a descriptor on another thread, for a file that takes long to free: a large memory file. */

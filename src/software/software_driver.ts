@@ -53,6 +53,7 @@ export class SoftwareDriver implements Driver {
   readonly checksHandles: boolean = true;
   readonly hasContextEvents: boolean = true;
   readonly checker: KernelChecker;
+  readonly threadCalls = undefined;
   readonly useBufferNames: NonNullable<Driver["useBufferNames"]>;
   readonly #core: DriverCore;
   readonly #streams: StreamsAndEvents;

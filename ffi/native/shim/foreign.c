@@ -80,8 +80,7 @@ static void *close_queued(void *argument) {
   return NULL;
 }
 
-/* Starts a thread that receives no signals, which are for the process's own threads. Returns 1 if it has started. */
-static int start_thread(void *(*function)(void *), void *argument) {
+int start_thread(void *(*function)(void *), void *argument) {
   uint64_t all = ~(uint64_t)0, before;
   pthread_attr_t detached;
   pthread_t thread;

@@ -10,3 +10,5 @@
 EXPORT int poolpass_close_aside(int fd);
 /* Sends bytes, and descriptors with the first of them. Returns the number of bytes, or -errno. */
 EXPORT int poolpass_send(int fd, const void *bytes, uint64_t length, const int *fds, uint32_t count);
+/* Starts a thread that receives no signals, which are for the process's own threads. Returns 1 if it has started. */
+int start_thread(void *(*function)(void *), void *argument);

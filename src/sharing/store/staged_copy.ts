@@ -3,15 +3,16 @@
  *
  * @module
  */
-import { readAside, writerOf } from "../../../ffi/native/file_transfers.ts";
+import { isSafeToMap, readAside, writeAside } from "../../../ffi/native/file_transfers.ts";
 import type { DeviceBuffer } from "../../memory/device_buffer.ts";
+import { copyInThreads } from "../../memory/transfers/threaded_copies.ts";
 import { SharingError } from "../../support/errors.ts";
 import { moveInLanes } from "../../support/waiting/waiting.ts";
 
 /** The size of a piece in bytes. */
 const pieceByteLength = 4 * 2 ** 20;
 /** The number of pieces in flight: while some are read or written, others are copied. */
-const maximumLanes = 20;
+const maximumLanes = 8;
 
 /**
  * Copies a buffer to the beginning of a file, or back. Resolves when the copy is complete. All earlier work that uses
@@ -30,8 +31,14 @@ export async function copyStaged(
   },
 ): Promise<void> {
   const { device, byteLength } = buffer;
+  const what = "the move of an entry";
+  // A large copy is made by threads, if the driver can.
+  if (direction === "from file" || isSafeToMap(fd, byteLength)) {
+    const copied = await copyInThreads(buffer, { fd, direction, signal, what });
+    if (copied === byteLength) return;
+    if (copied !== undefined) throw tooShort(byteLength);
+  }
   const count = Math.min(maximumLanes, Math.ceil(byteLength / pieceByteLength));
-  await using writer = direction === "to file" ? writerOf(fd, byteLength) : undefined;
   using resources = new DisposableStack();
   const lanes = Array.from({ length: count }, () => {
     const memory = resources.use(device.cuda.allocateHost(Math.min(byteLength, pieceByteLength)));
@@ -41,23 +48,25 @@ export async function copyStaged(
   await moveInLanes(pieces, {
     lanes,
     signal,
-    what: "the move of an entry",
+    what,
     move: async (offset, { memory, stream }) => {
       const length = Math.min(pieceByteLength, byteLength - offset);
       const bytes = new Uint8Array(memory.buffer, 0, length);
       const view = buffer.subarray(offset, offset + length);
-      if (writer === undefined) {
-        if (await readAside(fd, bytes, { offset }) < length) {
-          throw new SharingError("bad-message", `Cannot copy ${byteLength} bytes from host memory: it is shorter`);
-        }
+      if (direction === "from file") {
+        if (await readAside(fd, bytes, { offset }) < length) throw tooShort(byteLength);
         view.copyFrom(bytes, stream);
         await stream.finished();
       } else {
         view.copyTo(memory, stream);
         await stream.finished();
-        await writer.write(bytes, offset);
+        await writeAside(fd, bytes, { offset });
       }
     },
     settle: ({ stream }) => stream.finished(),
   });
+}
+
+function tooShort(byteLength: number): SharingError {
+  return new SharingError("bad-message", `Cannot copy ${byteLength} bytes from host memory: it is shorter`);
 }

@@ -1,0 +1,106 @@
+/**
+ * Copies between files and device memory in threads of the C library, which the JavaScript thread only starts and
+ * awaits: awaiting each piece in JavaScript takes longer than copying it.
+ *
+ * @module
+ */
+import { foreignBuffer } from "./host.ts";
+import { shim, unwrap } from "./shim/shim.ts";
+
+/** The size of a piece in bytes: larger ones do not stay in the processor's caches. */
+const pieceByteLength = 4 * 2 ** 20;
+/** The number of threads. Each has two pieces in flight. */
+const maximumLanes = 12;
+/** The number of 64-bit words of the C library's `struct transfer` that are shared. */
+const stateWords = 5;
+/** The words of the state: what the threads report, and the flag that stops them. */
+const runningWord = 0, doneWord = 3, stopWord = 4;
+
+/** The functions of libcuda that the threads call, in the order in which the C library expects their addresses. */
+export const threadFunctions = [
+  "cuCtxSetCurrent",
+  "cuMemHostRegister_v2",
+  "cuMemHostUnregister",
+  "cuStreamCreate",
+  "cuStreamSynchronize",
+  "cuStreamDestroy_v2",
+  "cuMemcpyHtoDAsync_v2",
+  "cuMemcpyDtoHAsync_v2",
+] as const;
+
+/** A device's context, and the addresses of `threadFunctions`. */
+export interface ThreadCalls {
+  readonly context: bigint;
+  readonly functions: readonly bigint[];
+}
+
+/** A range of a file, and its address in device memory. */
+export interface FileRangeOnDevice {
+  /** A descriptor of the file, which must stay open. */
+  readonly fd: number;
+  readonly fileOffset: number;
+  readonly byteLength: number;
+  readonly address: bigint;
+}
+
+/** A copy that runs in threads. */
+export class ThreadedCopy {
+  readonly #address: bigint;
+  readonly #state: BigInt64Array;
+
+  /**
+   * Starts the threads.
+   *
+   * @param target A descriptor of the file that is written, if one is: all ranges are ranges of it. It must be at least
+   * as long as they say, and sealed against shrinking.
+   * @throws {SystemError} If no thread can be started, or the file cannot be mapped
+   */
+  constructor({ context, functions }: ThreadCalls, ranges: readonly FileRangeOnDevice[], target?: number) {
+    const pieces: bigint[][] = [];
+    for (const { fd, fileOffset, byteLength, address } of ranges) {
+      for (let begin = 0; begin < byteLength; begin += pieceByteLength) {
+        const length = Math.min(pieceByteLength, byteLength - begin);
+        pieces.push([BigInt(fd), BigInt(fileOffset + begin), BigInt(length), address + BigInt(begin)]);
+      }
+    }
+    const end = Math.max(0, ...ranges.map(({ fileOffset, byteLength }) => fileOffset + byteLength));
+    const lanes = Math.min(maximumLanes, pieces.length);
+    const numbers = [lanes, pieceByteLength, pieces.length, target ?? -1, end].map(BigInt);
+    const plan = bytesOf([context, ...functions, ...numbers]);
+    const out = new BigUint64Array(1);
+    unwrap(shim().poolpass_transfer(plan, bytesOf(pieces.flat()), new Uint8Array(out.buffer)), "start of a copy");
+    this.#address = out[0]!;
+    this.#state = new BigInt64Array(foreignBuffer(this.#address, stateWords * BigInt64Array.BYTES_PER_ELEMENT));
+  }
+
+  /** Whether all threads have ended. */
+  get isOver(): boolean {
+    return this.#state[runningWord] === 0n;
+  }
+
+  /** The number of bytes copied so far. */
+  get byteLength(): number {
+    return Number(this.#state[doneWord]);
+  }
+
+  /** Makes the threads end soon. */
+  stop(): void {
+    this.#state[stopWord] = 1n;
+  }
+
+  /**
+   * Frees the copy's resources, once, after all threads have ended. Returns the first error: the positive number of an
+   * error of CUDA or the negative number of one of Linux, and the offset in the file at which it occurred; 0 if there is
+   * none.
+   */
+  end(): { readonly error: number; readonly offset: number } {
+    const offset = new BigUint64Array(1);
+    const error = shim().poolpass_transfer_end(this.#address, new Uint8Array(offset.buffer));
+    return { error, offset: Number(offset[0]) };
+  }
+}
+
+/** Encodes 64-bit words. */
+function bytesOf(words: readonly bigint[]): Uint8Array<ArrayBuffer> {
+  return new Uint8Array(BigUint64Array.from(words, (word) => BigInt.asUintN(64, word)).buffer);
+}
