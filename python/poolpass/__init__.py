@@ -10,7 +10,7 @@ processes. NumPy and PyTorch then use the memory in place.
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from .cuda import driver
+from .cuda import driver, initialize
 from .device_array import DeviceArray
 from .errors import CudaError, CudaUnavailableError, SharingError, SharingErrorCode, SharingTimeoutError
 from .messages import PROTOCOL_VERSION
@@ -59,6 +59,7 @@ __all__ = [
     "allocate_virtual",
     "allocate_virtual_array",
     "driver",
+    "initialize",
 ]
 
 # Imported on first use, because a client of a store needs none of them.

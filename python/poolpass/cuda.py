@@ -50,6 +50,31 @@ def driver() -> Literal["cuda", "software"]:
     return cuda().driver
 
 
+def initialize(device: int = 0) -> None:
+    """Begins to create a device's context, in another thread, and returns at once.
+
+    This takes a fifth of a second or more, in which a program can import its libraries, for example PyTorch. What needs
+    the context waits for it. If it cannot be created, that raises the error.
+
+    device: the ordinal of the device.
+
+        import poolpass
+
+        poolpass.initialize()
+        import torch  # takes longer
+    """
+    threading.Thread(target=_initialize, args=(device,), name="poolpass-initializer", daemon=True).start()
+
+
+def _initialize(device: int) -> None:
+    try:
+        with cuda().on_device(device):
+            pass
+    except Exception:
+        # The next use of the device raises the error.
+        pass
+
+
 class Cuda:
     """Calls functions of the runtime by name, and raises their errors."""
 

@@ -383,6 +383,9 @@ class VirtualMemoryTest(support.PoolpassTest):
             self.assertRaises(TypeError, allocate_virtual, nbytes)
         self.assertRaises(ValueError, allocate_virtual, 4, device=7)
         self.assertRaises(ValueError, poolpass.allocate_virtual_array, (0,), "float32")
+        # The use of a device that does not exist raises the error, and this does not.
+        for device in (0, 7):
+            poolpass.initialize(device)
         with poolpass.allocate_virtual_array((2, 3), "float16") as buffer:
             self.assertEqual((buffer.dtype, buffer.shape, buffer.nbytes), ("float16", (2, 3), 12))
             self.assertRaisesRegex(TypeError, "offer it with an Exporter", buffer.export_pointer)
