@@ -19,6 +19,7 @@ Options:
   --device N          only this device, by its number as poolpass devices lists it; can be given several times
   --limit SIZE        the maximum amount of memory on each device, such as 64GiB
   --user-limit SIZE   the maximum amount of memory of each user
+  --host SIZE         the maximum amount of host memory for what is moved from its device; otherwise, there is no limit
   --users IDS         other users who may connect, such as 1001,1002
   --evict             if there is no room, remove the least recently used memory that nobody maps
   --standby SOCKET    run two stores with the same sockets: the second one has a copy of the table, and takes over
@@ -35,6 +36,7 @@ const options = {
   device: { type: "strings" },
   limit: { type: "string" },
   "user-limit": { type: "string" },
+  host: { type: "string" },
   users: { type: "string" },
   evict: { type: "boolean" },
   standby: { type: "string" },
@@ -53,7 +55,7 @@ export const storeCommand: Command = {
 async function run(args: readonly string[], terminal: Terminal): Promise<number> {
   const { files: [path, ...surplus], values } = readOptions(args, options);
   if (path === undefined || surplus.length > 0) throw new UsageError("One argument is needed: the path of the socket");
-  const { driver, device, limit, "user-limit": userLimit, users, evict, standby, metrics } = values;
+  const { driver, device, limit, "user-limit": userLimit, host, users, evict, standby, metrics } = values;
   using cuda = openCuda(driver);
   const listen: MemoryStoreOptions = {
     evict,
@@ -62,6 +64,7 @@ async function run(args: readonly string[], terminal: Terminal): Promise<number>
     onError: (error) => terminal.printError(error.message),
     ...limit === undefined ? {} : { maxSize: parseByteLength(limit, "--limit") },
     ...userLimit === undefined ? {} : { maxSizeOfUser: parseByteLength(userLimit, "--user-limit") },
+    ...host === undefined ? {} : { maxHostSize: parseByteLength(host, "--host") },
     ...users === undefined ? {} : { users: users.split(",").map((user) => parseNumber(user, "--users")) },
     ...standby === undefined ? {} : { standby },
   };

@@ -44,6 +44,7 @@ Options:
   --keep          publish weights that the store never evicts to make room
   --verify        publish only if the CPU computes the same digest from the file
   --to PLACE      where offload moves the weights: host, or a folder
+  --timeout N     how many seconds offload waits for processes that have the weights mapped; otherwise, not at all
   --device N      the device to load them on, by its number as poolpass devices lists it; otherwise, the first
   --json          print the list as JSON
   --driver NAME   cuda or software; otherwise, what POOLPASS_DRIVER says, or a GPU if there is one
@@ -61,6 +62,7 @@ const options = {
   keep: { type: "boolean" },
   verify: { type: "boolean" },
   to: { type: "string" },
+  timeout: { type: "string" },
   device: { type: "string" },
   json: { type: "boolean" },
   driver: { type: "string" },
@@ -95,7 +97,7 @@ async function run(args: readonly string[], terminal: Terminal): Promise<number>
   const known = action as keyof typeof actions;
   const { needs, least, most } = actions[known];
   if (given.length < least || given.length > most) throw new UsageError(`poolpass weights ${action} takes ${needs}`);
-  const { store, name, keep, verify: isVerified, to, device, json, driver } = values;
+  const { store, name, keep, verify: isVerified, to, timeout = "0", device, json, driver } = values;
   if (store === undefined) throw new UsageError("Say where the store is: --store SOCKET");
   if ((known === "publish") !== (name !== undefined)) {
     throw new UsageError(name === undefined ? "Say under which name: --name NAME" : "--name is for publish alone");
@@ -121,7 +123,11 @@ async function run(args: readonly string[], terminal: Terminal): Promise<number>
       await verify(client, argument, terminal);
       return 0;
     case "offload":
-      await offloadWeights(client, argument, { to: to === "host" ? to : resolve(to!), signal });
+      await offloadWeights(client, argument, {
+        to: to === "host" ? to : resolve(to!),
+        timeout: 1000 * parseSeconds(timeout),
+        signal,
+      });
       return await printPlace(client, argument, print);
     case "wake": {
       await checkPublished(client, argument);
@@ -139,6 +145,11 @@ async function run(args: readonly string[], terminal: Terminal): Promise<number>
         terminal,
       );
   }
+}
+
+function parseSeconds(text: string): number {
+  if (/^\d{1,6}(?:\.\d{1,3})?$/.test(text)) return Number(text);
+  throw new UsageError(`--timeout takes seconds, and "${text}" was given`);
 }
 
 /** Returns the entry of weights, which are named with or without a revision. Undefined if there is none. */

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import math
 import os
+import time
 import weakref
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -28,6 +29,10 @@ from .tensor_bundle import BundledTensor, tensors_of
 from .torch_views import TorchViews
 from .users import check_users
 from .whole_memory import Access, WholeMemory
+
+
+# Seconds between two attempts to move memory that processes have mapped.
+IN_USE_PAUSE = 0.02
 
 
 @dataclass(frozen=True)
@@ -382,9 +387,11 @@ class StoreClient(Closing):
         to: "host", or the path of an existing folder, in which weights become the file NAME@DIGEST.safetensors. It is
         complete when it appears, and stays when the weights are moved back. Their digest is then checked.
         rank: the rank whose memory to move, and the number of ranks, if they were published together.
-        timeout: how many seconds to wait while another process moves it.
+        timeout: how many seconds to wait while a process has it mapped, or another one moves it. By default, it is not
+        waited for those that have it mapped.
 
-        Raises SharingError: "in-use" if a process has it mapped; the message names the processes. "not-found",
+        Raises SharingError: "in-use" if a process has it mapped; the message names the processes. "limit-exceeded" if
+        the store may have no more host memory, "not-found",
         "not-permitted" if another user has published it, "bad-message" if the store is of an earlier version,
         "not-supported" if weights cannot be written to a file, because a tensor is transposed in memory,
         "device-not-visible", "timed-out", "peer-gone". Raises OSError.
@@ -401,7 +408,17 @@ class StoreClient(Closing):
         # What this process has released must not be in use.
         self._link.finish_unmapping(deadline)
         which: JsonObject = {"name": name, **({} if _check_rank(rank)[1] == 1 else {"rank": list(rank)})}
-        move(self._link, name, which, place, deadline, folder)
+        in_use: SharingError | None = None
+        while True:
+            try:
+                return move(self._link, name, which, place, deadline, folder)
+            except SharingError as error:
+                if error.code == "timed-out" and in_use is not None:
+                    raise in_use from None
+                if error.code != "in-use" or deadline is None or time.monotonic() >= deadline:
+                    raise
+                in_use = error
+            time.sleep(max(0, min(IN_USE_PAUSE, deadline - time.monotonic())))
 
     def remove(self, name: str, *, timeout: float | None = None) -> None:
         """Takes the name from what is published under it. The memory goes when its last reader has released it.

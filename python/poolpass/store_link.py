@@ -541,7 +541,7 @@ class StoreLink:
             if not request.is_repeated or error.code != request.done_code:
                 request.error = error
                 return
-        if request.takes_memory and not _is_published(request, document):
+        if request.takes_memory and not _is_without_memory(request, document):
             request.hold = Hold(number_of(document, "id", 1))
             self._holds.add(request.hold)
             if _is_elsewhere(request, document):
@@ -666,9 +666,11 @@ def _has_settled(unmapping: Unmapping) -> bool:
     return True
 
 
-def _is_published(request: Request, document: JsonObject) -> bool:
-    """Whether memory was to be created once, and another client has published some."""
-    return request.document.get("once") is True and document.get("published") is True
+def _is_without_memory(request: Request, document: JsonObject) -> bool:
+    """Whether memory was to be created once, and another client has published some; or memory was published, and there
+    is none that could take its place."""
+    is_published = request.document.get("once") is True and document.get("published") is True
+    return is_published or request.document["do"] == "publish" and "id" not in document
 
 
 def _is_elsewhere(request: Request, document: JsonObject) -> bool:

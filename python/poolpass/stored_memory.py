@@ -2,14 +2,17 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Literal
+from typing import Any, Callable, Literal, NamedTuple
 
 from .closing import Closing
 from . import messages as m
 from .cuda import cuda, stream_handle
+from .descriptors import discard
 from .device_array import DeviceArray
 from .documents import JsonObject, number_of
-from .errors import SharingError, quoted
+from .dtypes import UINT8
+from .errors import CudaError, SharingError, quoted
+from .holding import Holding
 from .limits import deadline_of
 from .mapped_entry import MappedEntry
 from .store_link import Hold, StoreLink
@@ -27,6 +30,15 @@ def check_digest(digest: str, minimum: int) -> str:
         count = "64" if minimum == 64 else f"{minimum} to 64"
         raise ValueError(f"Cannot use {digest[:80]!r} as a digest: give {count} hexadecimal digits")
     return digest
+
+
+class Sharing(NamedTuple):
+    """How memory is shared with what was published before."""
+
+    layout: str
+    """A digest of how the contents are laid out, as 64 hexadecimal digits."""
+    is_same: Callable[[DeviceArray], bool]
+    """Returns whether other memory, published with the same digest and layout, really has the same contents."""
 
 
 class StoredMemory(Closing):
@@ -81,6 +93,13 @@ class StoredMemory(Closing):
         another user has published the name, "peer-gone" if the store is gone, or was restarted and has lost the memory, or
         if another rank has exited before all have published.
         """
+        return self._publish(stream, metadata, digest, keep, deadline_of(timeout), None)
+
+    def _publish(
+        self, stream: Any, metadata: Any, digest: str | None, keep: bool, deadline: float | None, sharing: Sharing | None
+    ) -> int:
+        """What `publish` does. With `sharing`, memory that the user has published before may take the place of this
+        one, at the same addresses."""
         what = f"Cannot publish {quoted(self.name)}"
         handle = None if stream is None else stream_handle(stream)
         m.encode_metadata(metadata, MAXIMUM_ENTRY_METADATA)
@@ -102,7 +121,7 @@ class StoredMemory(Closing):
             self._memory.set_access("read")
             self.array._holding.is_read_only = True
             try:
-                answer = self._link.ask(document, deadline_of(timeout), is_decided=True).answer
+                answer = self._ask_to_publish(document, deadline, sharing)
                 self._generation = number_of(answer or {}, "generation", 1)
             except SharingError as error:
                 self._memory.set_access("read-write")
@@ -116,6 +135,41 @@ class StoredMemory(Closing):
                 self._state = "new"
             self.array._holding.drop(user)
         return self._generation
+
+    def _ask_to_publish(
+        self, document: JsonObject, deadline: float | None, sharing: Sharing | None
+    ) -> JsonObject | None:
+        link, memory = self._link, self._memory
+        if sharing is None:
+            return link.ask(document, deadline, is_decided=True).answer
+        document["layout"] = sharing.layout
+        request = link.ask(document, deadline, is_decided=True, takes_memory=True)
+        hold, descriptor = request.hold, request.descriptor
+        if hold is None:
+            return request.answer
+        assert descriptor is not None
+        try:
+            offered = WholeMemory(descriptor, memory.nbytes, memory.device, "read")
+        except BaseException:
+            link.end_hold(hold)
+            raise
+        finally:
+            discard(descriptor)
+        holding = Holding(lambda streams: link.release(offered, hold, streams))
+        with DeviceArray(
+            holding, address=offered.address, dtype=UINT8, shape=(self.array.nbytes,), device=memory.device,
+            stream=None, what=f"what has the digest of {quoted(self.name)}",
+        ) as array:
+            document["same"] = hold.id if sharing.is_same(array) else 0
+            answer = link.ask(document, deadline, is_decided=True).answer or {}
+            if answer.get("same") is True:
+                cuda().synchronize_device(memory.device)
+                try:
+                    memory.swap(offered)
+                except CudaError:
+                    # It is published. The copy stays as long as it is mapped.
+                    pass
+        return answer
 
     def close(self) -> None:
         """Unmaps the memory. If it was not published, it goes. Does nothing if that has happened before."""

@@ -13,6 +13,7 @@ PyTorch is imported on first use.
 """
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -30,11 +31,13 @@ from .captured import Captured, capture, registered
 from .cuda import cuda
 from .device_array import DeviceArray, is_shape
 from .errors import SharingError, quoted
+from .limits import deadline_of
 from .mapped_entry import MappedEntry
 from .module_tensors import put_into
 from .revision import bytes_of, revision, tree_digests
 from .safetensors_files import SafetensorsFiles
 from .store import StoreClient, StoreMapping
+from .stored_memory import Sharing
 from .tensor_bundle import SAFETENSORS_NAMES, BundledTensor, tensors_of
 from .torch_views import TorchViews, torch
 from .write_guard import write_guard
@@ -473,6 +476,7 @@ def publish(
     set: str = "",
     keep: bool = False,
     verify: bool = False,
+    share: bool = True,
     timeout: float | None = None,
 ) -> Weights:
     """Copies tensors into new memory of a store, computes their revision, and publishes them under a name.
@@ -486,6 +490,9 @@ def publish(
     set: the same string in all ranks, which tells them from others that publish the name at the same time.
     keep: whether the store never evicts the weights to make room.
     verify: whether the CPU also computes the revision of the source, to be compared with what is on the device.
+    share: whether to share the memory of the same weights, at the same places, that this user has published on the
+    device under any name, instead of keeping a second copy. They are verified first. Weights that several names share
+    cannot be mapped for writing.
     timeout: the maximum time, in seconds, to wait until the store has enough memory, and then for the other ranks.
 
     Raises TypeError, which names the tensor, if a tensor cannot be published: it is an instance of a subclass, has no
@@ -501,10 +508,12 @@ def publish(
     check_entry_name(name)
     if isinstance(source, (str, os.PathLike)):
         with SafetensorsFiles(source) as files:
-            return _publish(store, name, _FileTensors(files), device, keep, verify, timeout, rank=rank, set=set)
+            return _publish(
+                store, name, _FileTensors(files), device, keep, verify, timeout, rank=rank, set=set, share=share
+            )
     is_module = isinstance(source, torch().nn.Module)
     tensors = _TorchTensors(capture(source), {"made": _made(device, source)} if is_module else None)
-    return _publish(store, name, tensors, device, keep, verify, timeout, rank=rank, set=set)
+    return _publish(store, name, tensors, device, keep, verify, timeout, rank=rank, set=set, share=share)
 
 
 def check_entry_name(name: str) -> None:
@@ -585,6 +594,7 @@ def _publish(
     private: Sequence[str] = (),
     rank: tuple[int, int] = (0, 1),
     set: str = "",
+    share: bool = True,
 ) -> Weights:
     described, offsets = [], []
     end = 0
@@ -593,7 +603,7 @@ def _publish(
         end = begin + nbytes
         offsets.append(begin)
         described.append({**each, "byteOffset": begin, "byteLength": nbytes})
-    listed, manifest = _listed(described, end)
+    listed, manifest, layout = _listed(described, end)
     metadata: dict[str, Any] = {
         "format": FORMAT, "version": VERSION, "digest": None, "rank": list(rank), "set": set or None,
         "made": _made(device), **source.metadata, **listed,
@@ -617,9 +627,18 @@ def _publish(
             )
             held._compare(found, "their source is")
         held.metadata = {**metadata, "digest": held.digest}
-        held.generation = memory.publish(
-            metadata=held.metadata, digest=held.digest, keep=keep, timeout=timeout
-        )
+        def is_same(array: DeviceArray) -> bool:
+            if manifest is not None and array.read(len(manifest), byte_offset=nbytes - len(manifest)) != manifest:
+                return False
+            other = Weights(
+                name=name, generation=0, metadata=metadata, array=array, private=(), entry=memory._entry,
+                find=_finder(store, name, False, rank), release=lambda: None,
+            )
+            with other:
+                return other._compute_digest() == held.digest
+
+        sharing = Sharing(layout, is_same) if share else None
+        held.generation = memory._publish(None, held.metadata, held.digest, keep, deadline_of(timeout), sharing)
         return held
     except BaseException:
         memory.close()
@@ -698,14 +717,16 @@ def _change(old: Iterable[_Tensor], new: Iterable[_Tensor]) -> str | None:
     return None
 
 
-def _listed(described: list[dict[str, Any]], end: int) -> tuple[dict[str, Any], bytes | None]:
+def _listed(described: list[dict[str, Any]], end: int) -> tuple[dict[str, Any], bytes | None, str]:
     """Returns the members of the metadata that list the tensors. If the list is too long for the metadata, also returns
-    the encoded list, which is to be stored in the memory after the tensors; otherwise None."""
+    the encoded list, which is to be stored in the memory after the tensors; otherwise None. Also returns a digest of the
+    list."""
     text = json.dumps(described, ensure_ascii=False, separators=(",", ":")).encode()
+    layout = hashlib.sha256(text).hexdigest()
     if len(text) <= _MAXIMUM_LISTED:
-        return {"tensors": described}, None
+        return {"tensors": described}, None, layout
     begin = -(-end // _ALIGNMENT) * _ALIGNMENT
-    return {"manifest": {"byteOffset": begin, "byteLength": len(text)}}, text
+    return {"manifest": {"byteOffset": begin, "byteLength": len(text)}}, text, layout
 
 
 def _with_tensors(metadata: Any, array: DeviceArray, what: str) -> Any:

@@ -3,6 +3,7 @@ its own, whose environment selects the device."""
 from __future__ import annotations
 
 import ctypes
+import gc
 import hashlib
 import json
 import os
@@ -671,8 +672,17 @@ class WeightsTest(unittest.TestCase):
             self.client.offload("moved")
         self.assertEqual(caught.exception.code, "in-use")
         self.assertIn(str(os.getpid()), str(caught.exception))
+        with self.assertRaises(SharingError) as caught:
+            self.client.offload("moved", timeout=0.05)
+        self.assertEqual(caught.exception.code, "in-use")
         for wakes in (True, False):
-            held.sleep()
+            if wakes:
+                later = threading.Thread(target=self.client.offload, args=("moved",), kwargs={"timeout": support.TIMEOUT})
+                later.start()
+                held.sleep()
+                later.join()
+            else:
+                held.sleep()
             self.client.offload("moved")
             self.client.offload("moved")
             self.assertEqual((entry().place, len(entry().sleepers)), ("host", 1))
@@ -713,6 +723,59 @@ class WeightsTest(unittest.TestCase):
         with self.assertRaises(SharingError) as caught:
             self.client.offload("none")
         self.assertEqual(caught.exception.code, "not-found")
+
+    def test_shared_memory(self) -> None:
+        source = {"a": torch.arange(3_000_000.0), "b": torch.arange(3.0)}
+        many = {f"{index}.{'x' * 1000}": torch.tensor([index]) for index in range(1200)}
+
+        def status() -> list[tuple[str, int]]:
+            return [(each.name, each.generation) for each in self.client.entries() if each.name.startswith("same")]
+
+        def memories() -> int:
+            # The device is a process's own memory here: each memory is a file of its store.
+            folder = f"/proc/{self.store.process.pid}/fd"
+            return len({os.stat(os.path.join(folder, each)).st_ino for each in os.listdir(folder)
+                        if os.readlink(os.path.join(folder, each)).startswith("/memfd:")})
+
+        for tensors in (source, many):
+            with weights.publish(self.client, "same 1", tensors) as first:
+                # What earlier tests have left is gone.
+                gc.collect()
+                self.client._link.finish_unmapping(None)
+                self.client.entries()
+                before = memories()
+                with weights.publish(self.client, "same 2", tensors) as second:
+                    self.assertEqual((status(), memories()), ([("same 1", 1), ("same 2", 1)], before))
+                    self.assertEqual((second.verify(), second.generation), (first.digest, 1))
+                    for name, tensor in tensors.items():
+                        self.assertTrue(torch.equal(second[name], tensor))
+                    with self.assertRaises(SharingError) as caught:
+                        weights.load(self.client, "same 1", write=True)
+                    self.assertEqual(caught.exception.code, "in-use")
+                    # Both are the same memory in this process, too.
+                    second.sleep()
+                    second.wake()
+                with weights.publish(self.client, "same 3", tensors, share=False):
+                    self.assertEqual(memories(), before + 1)
+                self.client.remove("same 3")
+                self.client.remove("same 1")
+                with weights.load(self.client, "same 2") as other:
+                    self.assertEqual(other.verify(), first.digest)
+            self.client.remove("same 2")
+        # What only claims to be the same.
+        weights.publish(self.client, "same 1", source).release()
+        with mock.patch.object(weights.Weights, "_compute_digest", return_value="0" * 64):
+            false = weights.publish(self.client, "same 2", {**source, "b": torch.ones(3)})
+            false.release()
+        with weights.load(self.client, "same 2") as held:
+            self.assertEqual(held["b"].tolist(), [1, 1, 1])
+        mapped = self.client.map("same 1", write=True)
+        mapped.release()
+        with weights.publish(self.client, "same 3", source) as held:
+            self.assertEqual(held.verify(), weights.revision_of(source))
+            self.assertTrue(torch.equal(held["a"], source["a"]))
+        for name in ("same 1", "same 2", "same 3"):
+            self.client.remove(name)
 
     def test_offload_to_files(self) -> None:
         folder = os.path.join(os.environ["POOLPASS_WEIGHTS_FOLDER"], "offloaded")

@@ -24,6 +24,8 @@ export interface OffloadWeightsOptions extends WaitOptions {
    * of a folder, in which they become a safetensors file.
    */
   to?: string;
+  /** Milliseconds to wait until no process has the weights mapped any more. 0 by default: they are not moved then. */
+  timeout?: number;
   /** The rank whose part of a model to move, and the number of ranks that have published it. `[0, 1]` by default. */
   rank?: readonly [rank: number, count: number];
 }
@@ -50,7 +52,7 @@ export interface SavedWeights {
 
 const offloadOptions: KnownOptions<OffloadWeightsOptions> = {
   action: "offload weights",
-  names: { to: true, rank: true, signal: true },
+  names: { to: true, rank: true, timeout: true, signal: true },
 };
 const saveOptions: KnownOptions<SaveWeightsOptions> = {
   action: "save weights",
@@ -76,8 +78,9 @@ const maximumTable = 2 ** 28;
  * stays when the weights are brought back.
  *
  * @throws {RangeError} If `to` is neither `"host"` nor an absolute path
- * @throws {SharingError} `in-use` if a process has the weights mapped, with the processes; `not-found` if nothing is
- * published under the name; `not-permitted` if another user has published them; `bad-message` if they go to a file and
+ * @throws {SharingError} `in-use` if a process still has the weights mapped after `timeout`, with the processes;
+ * `limit-exceeded` if the store may have no more host memory; `not-found` if nothing is published under the name;
+ * `not-permitted` if another user has published them; `bad-message` if they go to a file and
  * are not weights, or their tensors are transposed; `peer-gone`
  * @throws {Error} If the file cannot be written
  *
@@ -93,8 +96,8 @@ export async function offloadWeights(
   options: OffloadWeightsOptions = {},
 ): Promise<void> {
   checkOptions(options, offloadOptions);
-  const { to = "host", rank, signal } = options;
-  const waiting = { ...signal === undefined ? {} : { signal }, ...rank === undefined ? {} : { rank } };
+  const { to = "host", ...waiting } = options;
+  const { signal } = waiting;
   if (to === "host") return await client.offload(name, { ...waiting, to });
   const folder = absolutePath(to, "offload weights to");
   await client.offload(name, {

@@ -16,6 +16,7 @@ import {
 } from "../../support/validation.ts";
 import { type Cuda, sessionOf } from "../../objects/cuda.ts";
 import { CudaDevice } from "../../objects/cuda_device.ts";
+import { delay } from "../../support/waiting/timer.ts";
 import { throwIfAborted, type WaitOptions } from "../../support/waiting/waiting.ts";
 import { isSameUuid } from "../../support/uuid.ts";
 import { importerOptionNames, type ImporterOptions } from "../importer/importer.ts";
@@ -259,9 +260,16 @@ export interface OffloadOptions extends WaitOptions {
   to?: "host" | "file";
   /** The rank whose memory to move, and the number of ranks, if they were published together. */
   rank?: readonly [rank: number, count: number];
+  /**
+   * Milliseconds to wait until no process has the entry mapped any more. 0 by default: the entry is not moved then.
+   */
+  timeout?: number;
   /** Moves the bytes. By default, they are copied to host memory; needed for a file. */
   move?(move: EntryMove): Promise<string | void>;
 }
+
+/** Milliseconds between two attempts to move an entry that processes have mapped. */
+const inUsePause = 20;
 
 /** Published memory in a store. */
 export interface StoreEntry {
@@ -335,7 +343,7 @@ const mapOptions: KnownOptions<MapEntryOptions> = {
 };
 const offloadOptions: KnownOptions<OffloadOptions> = {
   action: "move an entry of a store",
-  names: { to: true, rank: true, move: true, signal: true },
+  names: { to: true, rank: true, timeout: true, move: true, signal: true },
 };
 const entriesOptions: KnownOptions<EntriesOptions> = { action: "list a store's entries", names: { replaced: true } };
 
@@ -688,9 +696,11 @@ export class StoreClient implements AsyncDisposable {
    * If this process dies or this throws, the entry is as before.
    *
    * @throws {TypeError} If an argument has the wrong type, or `move` is missing for a file
-   * @throws {SharingError} `in-use` if a process has the entry mapped, with the processes; `not-found` if nothing is
-   * published under the name; `not-permitted` if another user has published it; `bad-message` if the store is of an
-   * earlier version; `device-not-visible`, `peer-gone`
+   * @throws {RangeError} If the timeout is out of range
+   * @throws {SharingError} `in-use` if a process still has the entry mapped after `timeout`, with the processes;
+   * `limit-exceeded` if the store may have no more host memory; `not-found` if nothing is published under the name;
+   * `not-permitted` if another user has published it; `bad-message` if the store is of an earlier version;
+   * `device-not-visible`, `peer-gone`
    *
    * @example
    * ```ts ignore
@@ -702,8 +712,9 @@ export class StoreClient implements AsyncDisposable {
     this.#check();
     checkOfferName(name);
     checkOptions(options, offloadOptions);
-    const { to = "host", rank = [0, 1], move, signal } = options;
+    const { to = "host", rank = [0, 1], timeout = 0, move, signal } = options;
     checkMove(move);
+    checkMilliseconds(timeout, "timeout");
     checkRank(rank);
     if (to !== "host" && to !== "file") {
       throw new TypeError(
@@ -714,7 +725,16 @@ export class StoreClient implements AsyncDisposable {
     if (to === "file" && move === undefined) {
       throw new TypeError(`Cannot move ${JSON.stringify(name)} to a file: move writes it; see offloadWeights`);
     }
-    await this.#move(name, rank[1] === 1 ? { name } : { name, rank }, { to, move, signal });
+    const end = performance.now() + timeout;
+    for (;;) {
+      try {
+        return await this.#move(name, rank[1] === 1 ? { name } : { name, rank }, { to, move, signal });
+      } catch (error) {
+        const left = end - performance.now();
+        if (!(error instanceof SharingError) || error.code !== "in-use" || left <= 0) throw error;
+        await delay(Math.min(left, inUsePause), signal, `"${name}"`);
+      }
+    }
   }
 
   /**

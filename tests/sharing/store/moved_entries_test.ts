@@ -1,6 +1,7 @@
 /** Entries that are moved to host memory or a file and back: whole, once, and by processes that may die. */
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { readFileSync, writeFileSync } from "node:fs";
+import process from "node:process";
 import { type Cuda, MemoryStore, type MemoryStoreOptions, SharingError, StoreClient } from "../../../mod.ts";
 import { shimRefusal } from "../../../ffi/native/shim/shim.ts";
 import type { JsonObject } from "../../../src/sharing/protocol/documents.ts";
@@ -17,6 +18,7 @@ interface Context {
 }
 
 const length = 9_000_001;
+const sizeOfEntry = Math.ceil(length / 2 ** 21) * 2 ** 21;
 
 function moveTest(name: string, body: (context: Context) => Promise<void>, options: MemoryStoreOptions = {}): void {
   if (shimRefusal() !== undefined) return;
@@ -84,8 +86,6 @@ moveTest("an entry that sleeps is moved, and wakes at the same addresses", async
   }
 });
 
-const sizeOfEntry = Math.ceil(length / 2 ** 21) * 2 ** 21;
-
 moveTest("without room on the device, who wakes sleeps on, and nothing is leaked", async ({ store, connect }) => {
   const [maker, reader] = [await connect(), await connect()];
   await publish(maker);
@@ -103,6 +103,50 @@ moveTest("without room on the device, who wakes sleeps on, and nothing is leaked
   assertEquals(await entry.buffer.read(Uint8Array), pattern);
   assertEquals(deviceBytes(store), sizeOfEntry);
 }, { maxSize: sizeOfEntry });
+
+moveTest("a move waits for processes that have the entry mapped, but no longer than it may", async ({ connect }) => {
+  const [maker, reader] = [await connect(), await connect()];
+  await publish(maker);
+  const mapped = await reader.map("x");
+  for (const timeout of [0, 30]) {
+    const error = await assertRejects(() => maker.offload("x", { timeout }), SharingError, `process ${process.pid};`);
+    assertEquals(error.code, "in-use");
+  }
+  const ending = new AbortController();
+  const aborted = maker.offload("x", { timeout: Infinity, signal: ending.signal });
+  const moved = maker.offload("x", { timeout: 60_000 });
+  await maker.entries();
+  ending.abort();
+  await assertRejects(() => aborted, DOMException);
+  mapped.free();
+  await moved;
+  assertEquals(await placesIn(maker), ["host"]);
+  await assertRejects(() => maker.offload("x", { timeout: -1 }), RangeError, "timeout");
+});
+
+moveTest("host memory has a limit, which is free again when the entry is back or gone", async ({ store, connect }) => {
+  const client = await connect();
+  for (const name of ["x", "y"]) await publish(client, name);
+  await client.offload("x");
+  const text = `${sizeOfEntry} bytes of "y" to host memory, ${sizeOfEntry} bytes of which are taken: the limit is`;
+  const error = await assertRejects(() => client.offload("y"), SharingError, text);
+  assertEquals([error.code, await placesIn(client), deviceBytes(store)], [
+    "limit-exceeded",
+    ["host", "device"],
+    sizeOfEntry,
+  ]);
+  (await client.map("x")).free();
+  await client.offload("y");
+  await assertRejects(() => client.offload("x"), SharingError, "maxHostSize");
+  await client.remove("y");
+  await client.offload("x");
+  // A move that is given up takes nothing.
+  await client.remove("x");
+  await publish(client, "z");
+  await assertRejects(() => client.offload("z", { move: () => Promise.reject(new Error("no")) }), Error, "no");
+  await client.offload("z");
+  assertEquals(await placesIn(client), ["host"]);
+}, { maxHostSize: sizeOfEntry });
 
 moveTest("a move that fails leaves the entry where it was", async ({ store, connect }) => {
   const [maker, reader] = [await connect(), await connect()];
