@@ -1,7 +1,9 @@
 # What .ci/run and .ci/long share: sourced by both, at the root of the project.
 set -uo pipefail
 export NO_COLOR=1 DENO_NO_UPDATE_CHECK=1
-deno() { npx -y deno@2.9.6 "$@"; }
+deno() { # npx takes a second each time
+  "${deno_program:=$(npx -y deno@2.9.6 eval 'console.log(Deno.execPath())')}" "$@"
+}
 passed=0 failed=0
 logs=$(mktemp -d)
 : >"$logs/failures"
@@ -37,6 +39,14 @@ tests() { # tests NAME COMMAND...: the same, and counts the tests that the runne
   fi
   echo "== $name took $((SECONDS - since)) s"
 }
+
+begin_installing() { # what takes a minute and many steps do not need: runs beside them, until await_installed
+  export VIRTUAL_ENV="$logs/python"
+  { install_compilers && install_nvrtc; } &
+  installing=$!
+}
+
+await_installed() { tail --pid="$installing" -f /dev/null; } # also in what runs beside, where wait does not know it
 
 begin_beside() { # begin_beside FUNCTION: runs its steps and tests beside what follows, until finish_beside
   mkdir "$logs/beside"
@@ -93,7 +103,6 @@ install_nvrtc() { # CUDA's compiler, and what writes and reads files as the test
   python3 -m venv "$logs/python" && "$logs/python/bin/pip" install -q nvidia-cuda-nvrtc nvidia-cuda-runtime \
     nvidia-cuda-cccl nvidia-nvjitlink >"$logs/nvrtc" 2>&1 || tail -n 5 "$logs/nvrtc"
   "$logs/python/bin/pip" install -q numpy ml_dtypes safetensors >"$logs/numpy" 2>&1 || tail -n 5 "$logs/numpy"
-  export VIRTUAL_ENV="$logs/python"
 }
 
 install_clang() { # as root, another compiler of CUDA C++, which needs the headers of an installed toolkit
@@ -108,14 +117,19 @@ install_packages() { # @std for Bun and Node; Deno finds it by import_map.json. 
     { echo "deno-std is not what deno.lock pins" && return 1; }
 }
 
-every_case() { # of folders whose cases are quick: .ci/long has the others, and "deno task test" some cases of them
-  # Not of tests/types: tsc has checked the same calls. Of tests/docs, only the types of the code on pages and in examples.
-  local files # by name: with several folders, --ignore of deno test holds for the first alone
-  # Building the site takes ten seconds: .ci/long does.
-  mapfile -t files < <(find tests/{packaging,ffi} -name '*_test.ts' ! -name site_test.ts | sort)
-  local options=(--allow-all --no-check --import-map import_map.json --lock deno.lock --frozen)
-  POOLPASS_LONG=1 deno test "${options[@]}" "${files[@]}" &&
-    POOLPASS_LONG=1 deno test "${options[@]}" --filter "pass the type checker" tests/docs/documentation_test.ts
+check_types() { # of all files, and of the code on pages and in examples
+  local blocks
+  blocks=$(TMPDIR="$logs" deno run --allow-all tests/docs/checked_blocks.ts) || return 1
+  mapfile -t blocks <<<"$blocks"
+  deno check --import-map import_map.json --lock deno.lock --frozen . "${blocks[@]}"
+}
+
+every_case() { # the cases that deno task test and deno task test:more leave out, of folders where they are quick
+  # Not building the site, which takes ten seconds: .ci/long does.
+  local files
+  mapfile -t files < <(find tests/packaging -name '*_test.ts' ! -name site_test.ts | sort)
+  POOLPASS_LONG=only deno test --allow-all --no-check --import-map import_map.json --lock deno.lock --frozen \
+    tests/together/ffi.ts "${files[@]}"
 }
 
 # What deno task test and deno task test:more run, and Bun and Node need not outside of .ci/long: it is TypeScript that

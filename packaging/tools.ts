@@ -1,16 +1,19 @@
 /**
- * The programs that building and trying the packages needs. npx runs a fixed version of each.
+ * The programs that building and trying the packages needs. npx finds a fixed version of each.
  *
  * @module
  */
 
-/** The arguments with which npx runs each program. */
-export const tools = {
-  bun: ["-y", "bun@1.4.5"],
-  oldNode: ["-y", "-p", "node@20.20", "node"],
-  node: ["-y", "-p", "node@26.10", "node"],
-  tsc: ["-y", "-p", "typescript@7.0.2", "tsc"],
+/** Each program, and the package on npm that has it. */
+const tools = {
+  bun: ["bun", "bun@1.4.5"],
+  oldNode: ["node", "node@20.20"],
+  node: ["node", "node@26.10"],
+  tsc: ["tsc", "typescript@7.0.2"],
 } as const;
+
+/** Where npx has each program that was needed so far. */
+const found = new Map<string, Promise<string>>();
 
 /** Milliseconds that a program may run, including the time that npx needs to download it. */
 export const timeout: number = 300_000;
@@ -23,8 +26,21 @@ export interface RunOptions {
 }
 
 /** Runs one of the tools and returns its standard output. */
-export function runTool(tool: keyof typeof tools, args: readonly string[], options: RunOptions = {}): Promise<string> {
-  return run(["npx", ...tools[tool], ...args], options);
+export async function runTool(
+  tool: keyof typeof tools,
+  args: readonly string[],
+  options: RunOptions = {},
+): Promise<string> {
+  return await run([await pathOf(tool), ...args], options);
+}
+
+/** The path of a tool. npx takes a second each time, more than most of them. */
+export function pathOf(tool: keyof typeof tools): Promise<string> {
+  const [program, source] = tools[tool];
+  const path = found.get(tool) ??
+    run(["npx", "-y", "-p", source, "sh", "-c", `command -v ${program}`]).then((output) => output.trim());
+  found.set(tool, path);
+  return path;
 }
 
 /**

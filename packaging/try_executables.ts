@@ -6,7 +6,7 @@
 import { fileURLToPath } from "node:url";
 import { npmPackage, root, urlFolder } from "./build.ts";
 import { forUsers } from "./imports.ts";
-import { run, runTool } from "./tools.ts";
+import { pathOf, run, runTool } from "./tools.ts";
 
 /** Compiles a script to an executable. */
 type Compile = (script: string, executable: string) => Promise<unknown>;
@@ -93,7 +93,7 @@ export async function runImage(project: string, folder: string): Promise<string 
   await Deno.rename(`${build}/compute.ts`, `${build}/main.ts`);
   await Deno.mkdir(`${image}/proc`, { recursive: true });
   await Deno.mkdir(`${folder}/bin`);
-  await Deno.symlink((await runTool("bun", ["-e", "console.log(process.execPath)"])).trim(), `${folder}/bin/bun`);
+  await Deno.symlink(await pathOf("bun"), `${folder}/bin/bun`);
   let command: string[] = [];
   for (const line of lines) {
     const [, instruction, rest] = /^(\w+) (.*)$/.exec(line) ?? [];

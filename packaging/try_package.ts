@@ -16,11 +16,11 @@
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { buildPackages, jsrPackage, npmPackage, root } from "./build.ts";
+import { buildPackages, jsrPackage, npmPackage, root, urlFolder } from "./build.ts";
 import { forUsers, modulesBeside, type Source } from "./imports.ts";
 import { installFromJsr, installFromNpm } from "./install.ts";
 import { publishCommands } from "./publishing.ts";
-import { run, type RunOptions, runTool, timeout } from "./tools.ts";
+import { pathOf, run, type RunOptions, runTool, timeout } from "./tools.ts";
 import { compileProject, runImage } from "./try_executables.ts";
 import { answerHelp } from "../tests/support/program_help.ts";
 
@@ -167,10 +167,7 @@ async function checkTypes(project: string, moduleResolution: string): Promise<vo
 }
 
 async function findRuntimes({ fromNpm, fromJsr }: { fromNpm: string; fromJsr: string }): Promise<Runtime[]> {
-  const [node, bun] = await Promise.all([
-    runTool("node", ["-p", "process.execPath"]),
-    runTool("bun", ["-e", "console.log(process.execPath)"]),
-  ]);
+  const [node, bun] = await Promise.all([pathOf("node"), pathOf("bun")]);
   const denoFlags = ["run", "--no-prompt", "--no-lock", "--allow-ffi"];
   const named = async (name: string, project: string, [program, ...flags]: [string, ...string[]]): Promise<Runtime> => {
     const version = /\d+(?:\.\d+)+/.exec(await run([program, "--version"]))![0];
@@ -178,8 +175,8 @@ async function findRuntimes({ fromNpm, fromJsr }: { fromNpm: string; fromJsr: st
     return { name: name.replace(/^\w+/, `$& ${version}`), command, project };
   };
   return await Promise.all([
-    named("Node", fromNpm, [node.trim()]),
-    named("Bun", fromNpm, [bun.trim()]),
+    named("Node", fromNpm, [node]),
+    named("Bun", fromNpm, [bun]),
     named("Deno", fromNpm, [Deno.execPath(), ...denoFlags]),
     named("Deno with JSR", fromJsr, [Deno.execPath(), ...denoFlags]),
   ]);
@@ -258,10 +255,18 @@ async function share(
   if (code !== 0) throw new Error(`${exporter.name}: export.ts exited with ${code}`);
 }
 
-/** Imports the built files from a server into a folder without other files, with an empty cache. */
+/**
+ * Imports the built files from a server into a folder without other files, with an empty cache. The whole library is one
+ * request, and its types are one more.
+ */
 async function importFromUrl(folder: string): Promise<void> {
   await Deno.mkdir(folder);
-  await using server = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen: () => {} }, serveFile);
+  let requests: string[] = [];
+  await using server = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen: () => {} }, async (request) => {
+    const { pathname } = new URL(request.url);
+    requests.push(pathname);
+    return await serveFile(pathname);
+  });
   const host = `127.0.0.1:${server.addr.port}`;
   await copyScripts(folder, {
     main: `http://${host}/poolpass.js`,
@@ -269,22 +274,36 @@ async function importFromUrl(folder: string): Promise<void> {
     part: (name) => `http://${host}/${name}.js`,
   });
   const options: RunOptions = { cwd: folder, env: { DENO_DIR: `${folder}/cache`, NO_PROXY: "127.0.0.1" } };
+  const denied = ["read", "write", "net", "env", "sys", "run"].map((name) => `--deny-${name}`);
   const output = await run(
-    [Deno.execPath(), "run", "--no-prompt", "--no-lock", "--allow-ffi", `--allow-import=${host}`, "compute.ts"],
+    [
+      Deno.execPath(),
+      "run",
+      "--no-prompt",
+      "--no-lock",
+      "--allow-ffi",
+      ...denied,
+      `--allow-import=${host}`,
+      "compute.ts",
+    ],
     options,
   );
   expect(output, "software 12 24 36\n", "Deno by URL: compute.ts");
+  const requested = requests.sort().join(" ");
+  if (requested !== "/kernels/saxpy.js /poolpass.js") throw new Error(`Deno by URL: requests ${requested}`);
+  requests = [];
   await run([Deno.execPath(), "check", "--no-lock", `--allow-import=${host}`, "types.ts"], options);
+  const types = requests.filter((path) => path === "/poolpass.d.ts").length;
+  if (types !== 1) throw new Error(`Deno by URL: requests the types ${types} times`);
   console.log("Deno by URL: the types are found");
 }
 
-async function serveFile(request: Request): Promise<Response> {
-  const { pathname } = new URL(request.url);
+/** Serves what `dist/url/` has from there, and the other modules from the npm package. */
+async function serveFile(path: string): Promise<Response> {
+  const folder = path.startsWith("/poolpass.") ? urlFolder : npmPackage;
+  const type = path.endsWith(".js") ? "text/javascript" : "application/typescript";
   try {
-    const type = pathname.endsWith(".js") ? "text/javascript" : "application/typescript";
-    return new Response(await Deno.readFile(new URL(`.${pathname}`, npmPackage)), {
-      headers: { "content-type": type },
-    });
+    return new Response(await Deno.readFile(new URL(`.${path}`, folder)), { headers: { "content-type": type } });
   } catch {
     return new Response(null, { status: 404 });
   }

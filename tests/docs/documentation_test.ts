@@ -7,7 +7,8 @@ import { formatReport } from "../../bench/harness/results.ts";
 import { open } from "../../mod.ts";
 import { cudaErrorNumbers } from "../../src/support/errors.ts";
 import { benchmarkTable, cellsOfTable } from "./benchmark_table.ts";
-import { type Block, columnsOfPage } from "./blocks.ts";
+import type { Block } from "./blocks.ts";
+import { saveCheckedBlocks } from "./checked_blocks.ts";
 import { commandsOf, isShell, problemOf, problemOfTask } from "./commands.ts";
 import { foldersToMap, pathsOfMap } from "./map.ts";
 import { codesOfPage, headingsOfPage, isMessageOf, stringsOfSource } from "./messages.ts";
@@ -83,8 +84,6 @@ for (const run of [...scriptGroups(blocks), ...scriptGroups(examples.filter(isRu
   }
 }
 
-const comingFromCuda = "docs/coming_from_cuda.md";
-
 test("wrong output and wrong commands are detected", () => {
   assert(scriptGroups(blocks).length >= 12 && examples.length >= 15, "Scripts and examples were found");
   assertEquals(firstMissing(["a 1", "b 2"], ["a 1", "when it is done: b 2"]), undefined);
@@ -117,20 +116,19 @@ test("every example without a run has a reason, and every reason an example", ()
 });
 
 test("all TypeScript blocks, and the expressions in the tables of CUDA's calls, pass the type checker", {
-  // Takes as much processor time as a hundred tests. .ci/run includes it.
+  // Takes as much processor time as a hundred tests. .ci/run checks the same files together with all others.
   skip: withoutDeno,
   long: true,
 }, () => {
   using folder = new TemporaryFolder();
-  const tables = columnsOfPage(comingFromCuda, readProjectFile(comingFromCuda), "poolpass");
-  assert(tables.length >= 7, "Tables were found");
-  const checked = [...blocks, ...examples, ...tables].filter(({ language }) => language === "ts");
-  const files = checked.map((block, index) => {
-    const name = `${nameOf(block).replaceAll(/\W/g, "_")}_${index}.ts`;
-    return fileURLToPath(folder.save(block, name));
-  });
   const config = fileURLToPath(new URL("deno.json", root));
-  const { status, stderr } = spawnSync(process.execPath, ["check", "--quiet", "--config", config, ...files], {
+  const { status, stderr } = spawnSync(process.execPath, [
+    "check",
+    "--quiet",
+    "--config",
+    config,
+    ...saveCheckedBlocks(folder),
+  ], {
     encoding: "utf8",
     env: { ...process.env, NO_COLOR: "1" },
   });

@@ -14,8 +14,11 @@ export type SkipReason = string | false | undefined;
 /** `POOLPASS_NAME_SKIPPED=1` reports each skipped test by its own name. */
 const namesSkipped = process.env.POOLPASS_NAME_SKIPPED === "1";
 
+/** `POOLPASS_LONG=only` runs what is left to the long run, and nothing else. */
+const isOnlyLong: boolean = process.env.POOLPASS_LONG === "only";
+
 /** Whether tests run all their cases. Without `POOLPASS_LONG=1` they run some of every kind. */
-export const isLong: boolean = process.env.POOLPASS_LONG === "1";
+export const isLong: boolean = process.env.POOLPASS_LONG === "1" || isOnlyLong;
 
 /** All cases in the long run, otherwise every `step`th. */
 export function someOf<Case>(cases: readonly Case[], step: number): readonly Case[] {
@@ -43,6 +46,7 @@ export function test(
     | [body: () => void | Promise<void>]
     | [options: TestOptions, body: () => void | Promise<void>]
 ): void {
+  if (isOnlyLong && (typeof options === "function" || options.long !== true)) return;
   if (typeof options === "function") return declare(name, options);
   const skip = options.skip || (options.long && !isLong && "only with POOLPASS_LONG=1");
   if (skip === false || skip === undefined) return declare(name, body!);
