@@ -47,6 +47,7 @@ import {
   opaqueStructSizes,
   writeStruct,
 } from "./structs.ts";
+import { type GraphCalls, graphCalls } from "./graph_calls.ts";
 import { addressOf, foreignBuffer, withoutSign } from "./native/host.ts";
 import { threadFunctions } from "./native/threaded_copies.ts";
 import { stringAt, SystemError } from "./native/shim/shim.ts";
@@ -84,6 +85,9 @@ let threadFunctionAddresses: readonly (bigint | undefined)[] | undefined;
 interface CudaKernelLaunch extends KernelLaunch {
   readonly extra: Uint8Array;
 }
+
+/** Implements `Driver` with libcudart and libcuda, or with libcuda alone. */
+export interface CudaDriver extends GraphCalls {}
 
 /** Implements `Driver` with libcudart and libcuda, or with libcuda alone. */
 export class CudaDriver implements Driver {
@@ -146,6 +150,11 @@ export class CudaDriver implements Driver {
     this.runtimeVersion = this.#libraries.runtimeVersion;
     this.hasContextEvents = !this.#libraries.lacks("cuCtxRecordEvent");
     if (this.getDeviceCount() === 0) throw noDeviceError();
+    const calls = graphCalls(this.#driver, {
+      makeCurrent: (device) => this.#makeCurrent(device),
+      check: (result, call) => this.#check(result, call),
+    });
+    Object.assign(this, calls);
   }
 
   /** Does nothing: the libraries stay loaded, and the devices' contexts exist until the process exits. */
@@ -270,9 +279,9 @@ export class CudaDriver implements Driver {
     this.#check(this.#runtime.cudaStreamSynchronize(stream), "cudaStreamSynchronize");
   }
 
-  streamWaitEvent(device: number, stream: bigint, event: bigint): void {
+  streamWaitEvent(device: number, stream: bigint, event: bigint, flags = 0): void {
     this.#makeCurrent(device);
-    this.#check(this.#driver.cuStreamWaitEvent(stream, event, 0), "cudaStreamWaitEvent");
+    this.#check(this.#driver.cuStreamWaitEvent(stream, event, flags), "cudaStreamWaitEvent");
   }
 
   streamIsCapturing(device: number, stream: bigint): boolean {
@@ -324,6 +333,11 @@ export class CudaDriver implements Driver {
   eventRecord(device: number, event: bigint, stream: bigint): void {
     this.#makeCurrent(device);
     this.#check(this.#driver.cuEventRecord(event, stream), "cudaEventRecord");
+  }
+
+  eventRecordWithFlags(device: number, event: bigint, stream: bigint, flags: number): void {
+    this.#makeCurrent(device);
+    this.#check(this.#driver.cuEventRecordWithFlags(event, stream, flags), "cudaEventRecordWithFlags");
   }
 
   ctxRecordEvent(device: number, event: bigint): void {

@@ -246,6 +246,9 @@ function complete<const S extends Record<string, NativeSymbol>>(
  * CUDA 10.0 are left out.
  */
 export const minimumVersions: Readonly<Record<string, number>> = {
+  cuStreamBeginCapture_v2: 10010,
+  cuThreadExchangeStreamCaptureMode: 10010,
+
   cuMemGetAllocationGranularity: 10020,
   cuMemCreate: 10020,
   cuMemRelease: 10020,
@@ -261,6 +264,9 @@ export const minimumVersions: Readonly<Record<string, number>> = {
 
   cuDevicePrimaryCtxRelease_v2: 11000,
   cuIpcOpenMemHandle_v2: 11000,
+
+  cuEventRecordWithFlags: 11010,
+  cuGraphUpload: 11010,
 
   cuMemAllocFromPoolAsync: 11020,
   cuMemFreeAsync: 11020,
@@ -279,10 +285,14 @@ export const minimumVersions: Readonly<Record<string, number>> = {
   cuMemPoolExportPointer: 11020,
   cuMemPoolImportPointer: 11020,
 
+  cuStreamGetCaptureInfo_v2: 11030,
+
   cuDeviceGetUuid_v2: 11040,
 
   cuLaunchKernelEx: 11060,
   cuOccupancyMaxActiveClusters: 11070,
+
+  cuGraphInstantiateWithParams: 12000,
 
   cuFuncGetName: 12030,
   cuFuncGetParamInfo: 12040,

@@ -64,6 +64,56 @@ export const libcuda = {
     parameters: ["u64", /* CUstream hStream */ "buffer" /* CUstreamCaptureStatus *captureStatus */],
     result: "i32",
   },
+  cuStreamBeginCapture_v2: {
+    parameters: ["u64", /* CUstream hStream */ "i32" /* CUstreamCaptureMode mode */],
+    result: "i32",
+  },
+  cuStreamEndCapture: { parameters: ["u64", /* CUstream hStream */ "buffer" /* CUgraph *phGraph */], result: "i32" },
+  cuStreamGetCaptureInfo_v2: {
+    parameters: [
+      "u64", // CUstream hStream
+      "buffer", // CUstreamCaptureStatus *captureStatus_out
+      "u64", // cuuint64_t *id_out
+      "u64", // CUgraph *graph_out
+      "u64", // const CUgraphNode **dependencies_out
+      "u64", // size_t *numDependencies_out
+    ],
+    result: "i32",
+  },
+  cuThreadExchangeStreamCaptureMode: { parameters: ["buffer" /* CUstreamCaptureMode *mode */], result: "i32" },
+  cuEventRecordWithFlags: {
+    parameters: ["u64", /* CUevent hEvent */ "u64", /* CUstream hStream */ "u32" /* unsigned int flags */],
+    result: "i32",
+  },
+  cuGraphDestroy: { parameters: ["u64" /* CUgraph hGraph */], result: "i32" },
+  cuGraphGetNodes: {
+    parameters: ["u64", /* CUgraph hGraph */ "buffer", /* CUgraphNode *nodes */ "buffer" /* size_t *numNodes */],
+    result: "i32",
+  },
+  cuGraphNodeGetType: {
+    parameters: ["u64", /* CUgraphNode hNode */ "buffer" /* CUgraphNodeType *type */],
+    result: "i32",
+  },
+  cuGraphGetEdges: {
+    parameters: [
+      "u64", // CUgraph hGraph
+      "buffer", // CUgraphNode *from
+      "buffer", // CUgraphNode *to
+      "buffer", // size_t *numEdges
+    ],
+    result: "i32",
+  },
+  cuGraphInstantiateWithParams: {
+    parameters: [
+      "buffer", // CUgraphExec *phGraphExec
+      "u64", // CUgraph hGraph
+      "buffer", // CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams
+    ],
+    result: "i32",
+  },
+  cuGraphUpload: { parameters: ["u64", /* CUgraphExec hGraphExec */ "u64" /* CUstream hStream */], result: "i32" },
+  cuGraphLaunch: { parameters: ["u64", /* CUgraphExec hGraphExec */ "u64" /* CUstream hStream */], result: "i32" },
+  cuGraphExecDestroy: { parameters: ["u64" /* CUgraphExec hGraphExec */], result: "i32" },
   cuStreamGetCtx: {
     parameters: ["u64", /* CUstream hStream */ "buffer" /* CUcontext *pctx */],
     result: "i32",

@@ -104,6 +104,18 @@ export const launchAttributeId = {
   priority: 8,
 } as const;
 
+/** The layout of `CUDA_GRAPH_INSTANTIATE_PARAMS`. The last two fields are results. */
+export const graphInstantiateParamsLayout = {
+  name: "CUDA_GRAPH_INSTANTIATE_PARAMS",
+  byteLength: 32,
+  fields: {
+    "flags": { offset: 0, type: "size_t" },
+    "hUploadStream": { offset: 8, type: "void *" },
+    "hErrNode_out": { offset: 16, type: "void *" },
+    "result_out": { offset: 24, type: "int" },
+  },
+} as const;
+
 /** The sizes in bytes of structs that the library passes on without reading their contents. */
 export const opaqueStructSizes = {
   cudaMemPoolPtrExportData: 64,

@@ -16,10 +16,10 @@ export type CallName = {
 }[keyof Driver];
 
 /**
- * An operation that is enqueued on a stream. Kernels, copies and fills occupy a slot of the stream's launch queue until
- * they are done.
+ * An operation that is enqueued on a stream. Kernels, copies, fills and graphs occupy a slot of the stream's launch
+ * queue until they are done.
  */
-export type EnqueuedOperation = "kernel" | "copy" | "fill" | "allocation" | "free" | "record" | "wait";
+export type EnqueuedOperation = "kernel" | "copy" | "fill" | "allocation" | "free" | "record" | "wait" | "graph";
 
 /** The side effects of calling a method of a driver. */
 export interface CallEffects {
@@ -49,6 +49,11 @@ export interface CallEffects {
    * not included.
    */
   readonly memory?: "allocates" | "frees";
+  /**
+   * Whether the call is one that CUDA calls potentially unsafe: during a capture whose mode is not
+   * `streamCaptureMode.relaxed`, it fails and invalidates the capture, unless the thread's own mode is relaxed.
+   */
+  readonly isUnsafe?: boolean;
 }
 
 /** The indices of the parameters whose type is bigint. */
@@ -70,6 +75,7 @@ type EffectsOf<Parameters extends readonly unknown[]> = CallEffects & {
 const none = {} as const;
 const aboutStream = { stream: 1 } as const;
 const loading = { mayBlockOn: "device", loads: true } as const;
+const unsafe = { isUnsafe: true } as const;
 const allocating = { memory: "allocates" } as const;
 const launching = { stream: "launch", enqueues: "kernel" } as const;
 const copyingPageable = { stream: 3, enqueues: "copy", mayBlockOn: "stream" } as const;
@@ -94,10 +100,14 @@ export const callEffects: { readonly [Name in CallName]: EffectsOf<Required<Para
   deviceGetStreamPriorityRange: none,
   streamCreateWithPriority: none,
   streamDestroy: aboutStream,
-  streamQuery: aboutStream,
-  streamSynchronize: { stream: 1, blocksOn: "stream" },
+  streamQuery: { stream: 1, isUnsafe: true },
+  streamSynchronize: { stream: 1, blocksOn: "stream", isUnsafe: true },
   streamWaitEvent: { stream: 1, enqueues: "wait" },
   streamIsCapturing: aboutStream,
+  streamBeginCapture: aboutStream,
+  streamEndCapture: aboutStream,
+  streamGetCaptureInfo: aboutStream,
+  threadExchangeStreamCaptureMode: none,
   streamDescribeKernel: aboutStream,
   streamGetFlags: aboutStream,
   streamGetPriority: aboutStream,
@@ -106,10 +116,11 @@ export const callEffects: { readonly [Name in CallName]: EffectsOf<Required<Para
   eventCreateWithFlags: none,
   eventDestroy: none,
   eventRecord: { stream: 2, enqueues: "record" },
+  eventRecordWithFlags: { stream: 2, enqueues: "record" },
   ctxRecordEvent: { stream: "all", enqueues: "record" },
   usedDevices: none,
-  eventQuery: none,
-  eventSynchronize: { blocksOn: "event" },
+  eventQuery: unsafe,
+  eventSynchronize: { blocksOn: "event", isUnsafe: true },
   eventElapsedTime: none,
   ipcGetEventHandle: none,
   ipcOpenEventHandle: none,
@@ -117,18 +128,18 @@ export const callEffects: { readonly [Name in CallName]: EffectsOf<Required<Para
   deviceGetDefaultMemPool: none,
   deviceGetMemPool: none,
   deviceSetMemPool: none,
-  memPoolCreate: none,
+  memPoolCreate: unsafe,
   memPoolDestroy: none,
-  memPoolGetAttribute: none,
-  memPoolSetAttribute: none,
-  memPoolTrimTo: none,
+  memPoolGetAttribute: unsafe,
+  memPoolSetAttribute: unsafe,
+  memPoolTrimTo: unsafe,
   memPoolGetAccess: none,
-  memPoolSetAccess: none,
-  mallocFromPoolAsync: { stream: 3, enqueues: "allocation" },
-  freeAsync: { stream: 2, enqueues: "free" },
+  memPoolSetAccess: unsafe,
+  mallocFromPoolAsync: { stream: 3, enqueues: "allocation", isUnsafe: true },
+  freeAsync: { stream: 2, enqueues: "free", isUnsafe: true },
 
-  malloc: allocating,
-  free: { blocksOn: "device", memory: "frees" },
+  malloc: { memory: "allocates", isUnsafe: true },
+  free: { blocksOn: "device", memory: "frees", isUnsafe: true },
   ipcGetMemHandle: none,
   ipcOpenMemHandle: allocating,
   ipcCloseMemHandle: { mayBlockOn: "device", memory: "frees" },
@@ -154,7 +165,7 @@ export const callEffects: { readonly [Name in CallName]: EffectsOf<Required<Para
 
   pointerGetAttributes: none,
   hostView: none,
-  hostAlloc: allocating,
+  hostAlloc: { memory: "allocates", isUnsafe: true },
   hostGetDevicePointer: none,
   freeHost: { blocksOn: "all devices", memory: "frees" },
 
@@ -169,7 +180,7 @@ export const callEffects: { readonly [Name in CallName]: EffectsOf<Required<Para
 
   moduleLoadData: loading,
   linkModules: loading,
-  moduleUnload: loading,
+  moduleUnload: { ...loading, isUnsafe: true },
   moduleGetFunction: none,
   moduleGetFunctionNames: none,
   funcGetParamInfo: none,
@@ -183,6 +194,15 @@ export const callEffects: { readonly [Name in CallName]: EffectsOf<Required<Para
   occupancyMaxActiveBlocksPerMultiprocessor: none,
   occupancyMaxPotentialBlockSize: none,
   occupancyMaxActiveClusters: none,
+
+  graphDestroy: none,
+  graphGetNodes: none,
+  graphNodeGetType: none,
+  graphGetEdges: none,
+  graphInstantiate: none,
+  graphUpload: { stream: 2 },
+  graphLaunch: { stream: 2, enqueues: "graph" },
+  graphExecDestroy: none,
 
   profilerStart: none,
   profilerStop: none,
@@ -198,5 +218,5 @@ export function effectsOf(name: PropertyKey): CallEffects {
  * slot is free.
  */
 export function takesSlot({ enqueues }: CallEffects): boolean {
-  return enqueues === "kernel" || enqueues === "copy" || enqueues === "fill";
+  return enqueues === "kernel" || enqueues === "copy" || enqueues === "fill" || enqueues === "graph";
 }

@@ -64,6 +64,36 @@ export const memoryType = { host: 1, device: 2 } as const;
 /** The flags of `cudaEventCreateWithFlags`. */
 export const eventFlags = { default: 0, blockingSync: 1, disableTiming: 2, interprocess: 4 } as const;
 
+/** The values of `cudaStreamCaptureMode`: the threads whose potentially unsafe calls CUDA refuses during a capture. */
+export const streamCaptureMode = { global: 0, threadLocal: 1, relaxed: 2 } as const;
+
+/** The values of `cudaStreamCaptureStatus`. */
+export const streamCaptureStatus = { none: 0, active: 1, invalidated: 2 } as const;
+
+/** `cudaEventRecordExternal` and `cudaEventWaitExternal`: during a capture, adds a node that records or waits. */
+export const externalEvent = 1;
+
+/** The values of `CUgraphNodeType`. */
+export const graphNodeType = {
+  kernel: 0,
+  memcpy: 1,
+  memset: 2,
+  host: 3,
+  graph: 4,
+  empty: 5,
+  waitEvent: 6,
+  eventRecord: 7,
+  extSemasSignal: 8,
+  extSemasWait: 9,
+  memAlloc: 10,
+  memFree: 11,
+  batchMemOp: 12,
+  conditional: 13,
+} as const;
+
+/** The flags of `cudaGraphInstantiate`. */
+export const graphInstantiateFlags = { autoFreeOnLaunch: 1, useNodePriority: 8 } as const;
+
 /** The size of `cudaMemPoolPtrExportData` in bytes. */
 export const exportDataByteLength = 64;
 
@@ -171,6 +201,18 @@ export interface ThreadCalls {
   readonly context: bigint;
   /** The addresses of functions, in the order of `threadFunctions`. */
   readonly functions: readonly bigint[];
+}
+
+/** The state of a stream's capture, as `cuStreamGetCaptureInfo` returns it. */
+export interface StreamCaptureInfo {
+  /** One of `streamCaptureStatus`. The other properties are meaningful only if it is `active`. */
+  readonly status: number;
+  /** A number that no other capture of the process has. */
+  readonly id: bigint;
+  /** The graph that is being built. It must not be destroyed. */
+  readonly graph: bigint;
+  /** The nodes that the next work on the stream will depend on. */
+  readonly dependencies: readonly bigint[];
 }
 
 /** Page-locked host memory: the address for the driver, and the buffer for JavaScript. */
@@ -337,12 +379,23 @@ export interface Driver {
    * has run for longer than a time slice, or if the driver cannot tell: CUDA does not report it.
    */
   streamDescribeKernel(device: number, stream: bigint): string | undefined;
-  streamWaitEvent(device: number, stream: bigint, event: bigint): void;
+  /**
+   * Makes the stream's next work wait for the event's latest record. `flags` may be `externalEvent` if the stream is
+   * being captured.
+   */
+  streamWaitEvent(device: number, stream: bigint, event: bigint, flags?: number): void;
   /**
    * Returns whether the stream is being captured into a graph. For the default stream, returns whether any blocking
    * stream of the device is being captured, including streams of other libraries. Does not invalidate the capture.
    */
   streamIsCapturing(device: number, stream: bigint): boolean;
+  /** Begins to capture a stream's work into a new graph. `mode` is one of `streamCaptureMode`. */
+  streamBeginCapture(device: number, stream: bigint, mode: number): void;
+  /** Ends a capture and returns the graph. If the capture was invalidated, fails, and ends it nevertheless. */
+  streamEndCapture(device: number, stream: bigint): bigint;
+  streamGetCaptureInfo(device: number, stream: bigint): StreamCaptureInfo;
+  /** Sets the mode that applies to this thread's potentially unsafe calls. Returns the previous mode. */
+  threadExchangeStreamCaptureMode(mode: number): number;
 
   /** Returns the flags with which the stream was created, one of `streamFlags`. */
   streamGetFlags(device: number, stream: bigint): number;
@@ -358,6 +411,8 @@ export interface Driver {
   eventCreateWithFlags(device: number, flags: number): bigint;
   eventDestroy(device: number, event: bigint): void;
   eventRecord(device: number, event: bigint, stream: bigint): void;
+  /** `flags` is 0, or `externalEvent` if the stream is being captured. */
+  eventRecordWithFlags(device: number, event: bigint, stream: bigint, flags: number): void;
   /**
    * `cuCtxRecordEvent`: records an event after all work enqueued so far on any stream of the device, including streams
    * of other libraries and destroyed streams. Later work does not wait for the event. Fails with
@@ -566,6 +621,21 @@ export interface Driver {
    * `cudaErrorCallRequiresNewerDriver`.
    */
   occupancyMaxActiveClusters(launch: KernelLaunch, attributes: LaunchAttributes): number;
+
+  graphDestroy(graph: bigint): void;
+  /** Returns the nodes of a graph, in the order in which they were added. */
+  graphGetNodes(graph: bigint): bigint[];
+  /** Returns one of `graphNodeType`. */
+  graphNodeGetType(node: bigint): number;
+  /** Returns the pairs of nodes where the second one depends on the first one. */
+  graphGetEdges(graph: bigint): (readonly [from: bigint, to: bigint])[];
+  /** Creates an executable graph. `flags` are bits of `graphInstantiateFlags`. */
+  graphInstantiate(graph: bigint, flags: number): bigint;
+  /** Sends an executable graph to the device, in stream order, without running it. */
+  graphUpload(device: number, exec: bigint, stream: bigint): void;
+  graphLaunch(device: number, exec: bigint, stream: bigint): void;
+  /** Destroys an executable graph. Launches that were enqueued still run. */
+  graphExecDestroy(exec: bigint): void;
 
   /** Enables collection by an attached profiling tool, if there is one. Does nothing on the software device. */
   profilerStart(): void;

@@ -6,7 +6,7 @@
  *
  * @module
  */
-import type { CallName } from "../call_effects.ts";
+import { type CallName, effectsOf } from "../call_effects.ts";
 import type { CollectiveLibrary } from "../collective_library.ts";
 import type { Driver } from "../driver.ts";
 import type { KernelChecker } from "../kernel_checker.ts";
@@ -15,6 +15,7 @@ import { SoftwareCollectives } from "./collectives/software_collectives.ts";
 import { addressCalls, deviceMemoryCalls, hostMemoryCalls } from "./driver/allocations.ts";
 import { copyAndFillCalls } from "./driver/copies_and_fills.ts";
 import { deviceCalls, DriverCore, emulatedCudaVersion } from "./driver/core.ts";
+import { captureAndGraphCalls } from "./driver/graphs.ts";
 import { Kernels } from "./driver/kernels.ts";
 import { ProgramMemoryNames } from "./driver/memory_names.ts";
 import { Pools } from "./driver/pools.ts";
@@ -105,11 +106,13 @@ export class SoftwareDriver implements Driver {
       ...copyAndFillCalls(parts),
       ...kernels.moduleCalls(),
       ...kernels.launchCalls(),
+      ...captureAndGraphCalls(parts),
     };
     // Defines the properties one by one: if `Object.assign` added so many properties, V8 would store them in a hash
     // table, where each lookup is slower.
     for (const [name, value] of Object.entries(calls)) {
-      Object.defineProperty(this, name, { value, writable: true, enumerable: true, configurable: true });
+      const method = effectsOf(name).isUnsafe ? core.captures.guardUnsafe(name, value) : value;
+      Object.defineProperty(this, name, { value: method, writable: true, enumerable: true, configurable: true });
     }
   }
 

@@ -154,18 +154,22 @@ export class ObservedEvents {
   }
 
   #recordCalls(driver: Driver): Partial<Driver> {
+    const observe = (device: number, event: bigint, stream: bigint, recordEvent: () => void) => {
+      const observed = this.#eventOf(event);
+      const record = this.#streams.next(device, stream);
+      // Publish before recording, because other processes may wait for the event as soon as it is recorded.
+      if (observed.handle !== undefined) this.#publishEventRecord({ ...observed, record, clock: undefined });
+      recordEvent();
+      observed.record = record;
+      observed.recorded = this.#work.site;
+      observed.clock = undefined;
+      if (observed.isInterprocess) this.#streams.assume(record);
+    };
     return {
-      eventRecord: (device, event, stream) => {
-        const observed = this.#eventOf(event);
-        const record = this.#streams.next(device, stream);
-        // Publish before recording, because other processes may wait for the event as soon as it is recorded.
-        if (observed.handle !== undefined) this.#publishEventRecord({ ...observed, record, clock: undefined });
-        driver.eventRecord(device, event, stream);
-        observed.record = record;
-        observed.recorded = this.#work.site;
-        observed.clock = undefined;
-        if (observed.isInterprocess) this.#streams.assume(record);
-      },
+      eventRecord: (device, event, stream) =>
+        observe(device, event, stream, () => driver.eventRecord(device, event, stream)),
+      eventRecordWithFlags: (device, event, stream, flags) =>
+        observe(device, event, stream, () => driver.eventRecordWithFlags(device, event, stream, flags)),
       ctxRecordEvent: (device, event) => {
         const all = new Timeline("all streams");
         for (const stream of this.#streams.allOf(device)) all.joinTimeline(stream);
@@ -180,8 +184,9 @@ export class ObservedEvents {
 
   #waitCalls(driver: Driver): Partial<Driver> {
     return {
-      streamWaitEvent: (device, stream, event) => {
-        driver.streamWaitEvent(device, stream, event);
+      streamWaitEvent: (device, stream, event, flags) => {
+        driver.streamWaitEvent(device, stream, event, flags);
+        if (this.#streams.joinsCapture(driver, device, stream)) return;
         this.#joinRecords(this.#streams.streamOf(device, stream), event);
       },
       eventQuery: (event, options) => {

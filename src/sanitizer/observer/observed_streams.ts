@@ -7,10 +7,12 @@ import {
   areOrderedByDefaultStream,
   defaultStream,
   type Driver,
+  type KernelLaunch,
   legacyStream,
   type QueryOptions,
   streamFlags,
 } from "../../driver.ts";
+import type { CallEffects } from "../../call_effects.ts";
 import { captureCallStack } from "../reporting/call_stacks.ts";
 import { OtherProcesses } from "../processes/other_processes.ts";
 import { PeerTimeline } from "../processes/peers.ts";
@@ -52,6 +54,8 @@ export class ObservedStreams {
   readonly #streams = new Map<number, Map<bigint, Timeline>>();
   /** For each device, the timelines of destroyed streams whose work may be pending. */
   readonly #destroyed = new Map<number, Set<Timeline>>();
+  /** The handles of the streams that are being captured: the calls that use them enqueue nothing. */
+  readonly #captured = new Set<bigint>();
   #streamCount = 0;
   readonly communicators: ObservedCommunicators = new ObservedCommunicators();
   /** For each stream, the point of its last collective with ranks of other processes, while it may be pending. */
@@ -87,6 +91,20 @@ export class ObservedStreams {
     return this.#streams.keys();
   }
 
+  /** Whether a call with these effects and parameters adds to a graph, and enqueues nothing. */
+  isCaptured({ stream, enqueues }: CallEffects, parameters: readonly unknown[]): boolean {
+    if (this.#captured.size === 0 || enqueues === undefined) return false;
+    const handle = stream === "launch" ? (parameters[0] as KernelLaunch).stream : parameters[stream as number];
+    return this.#captured.has(handle as bigint);
+  }
+
+  /** Call when a stream waits for an event. Returns whether this has made it a part of a capture. */
+  joinsCapture(driver: Driver, device: number, stream: bigint): boolean {
+    if (this.#captured.size === 0 || !driver.streamIsCapturing(device, stream)) return false;
+    this.#captured.add(stream);
+    return true;
+  }
+
   /** Returns wrappers of the driver's stream calls that observe and forward each call. */
   calls(driver: Driver): Partial<Driver> {
     return {
@@ -98,7 +116,25 @@ export class ObservedStreams {
         this.#streamsOf(device).set(stream, new Timeline(name, { device, isBlocking, created: captureCallStack() }));
         return stream;
       },
+      streamBeginCapture: (device, stream, mode) => {
+        driver.streamBeginCapture(device, stream, mode);
+        this.#captured.add(stream);
+      },
+      streamEndCapture: (device, stream) => {
+        try {
+          return driver.streamEndCapture(device, stream);
+        } finally {
+          for (const other of this.#captured) {
+            if (!driver.streamIsCapturing(device, other)) this.#captured.delete(other);
+          }
+        }
+      },
+      graphLaunch: (device, exec, stream) => {
+        this.next(device, stream);
+        driver.graphLaunch(device, exec, stream);
+      },
       streamDestroy: (device, stream) => {
+        this.#captured.delete(stream);
         driver.streamDestroy(device, stream);
         const streams = this.#streamsOf(device);
         const timeline = streams.get(stream);

@@ -3,10 +3,10 @@
  *
  * @module
  */
-import { effectsOf } from "../../call_effects.ts";
+import { type CallEffects, type CallName, effectsOf } from "../../call_effects.ts";
 import type { Driver, MemoryRange } from "../../driver.ts";
 import type { UnfreedHeap } from "../../kernel_checker.ts";
-import { intercept } from "../../driver_layers.ts";
+import { type DriverMethod, intercept } from "../../driver_layers.ts";
 import { type CallStack, captureCallStack, errorConstructor, frameCount } from "../reporting/call_stacks.ts";
 import type { KernelOptions } from "../kernel_accesses/launch_accesses.ts";
 import type { LiveAllocation } from "../leaks.ts";
@@ -83,8 +83,11 @@ export class Observer {
   layer(): Driver {
     const driver = this.#driver, reports = this.#reports, { work } = this;
     return intercept(driver, this.#calls, (name, method) => {
-      if (!isReported(name)) {
+      const effects = effectsOf(name);
+      const unobserved = driver[name as CallName] as DriverMethod;
+      if (!isReported(effects)) {
         return (...parameters) => {
+          if (this.#streams.isCaptured(effects, parameters)) return Reflect.apply(unobserved, driver, parameters);
           try {
             return Reflect.apply(method, driver, parameters);
           } finally {
@@ -93,6 +96,7 @@ export class Observer {
         };
       }
       return (...parameters) => {
+        if (this.#streams.isCaptured(effects, parameters)) return Reflect.apply(unobserved, driver, parameters);
         // Capture the stack here: a helper function would add a stack frame, which costs time.
         const limit = errorConstructor.stackTraceLimit;
         if (!(limit > frameCount)) errorConstructor.stackTraceLimit = frameCount;
@@ -192,7 +196,6 @@ export class Observer {
  * Returns whether reports may name the call site of a call. They may if the call affects memory, or enqueues work that
  * is not a wait.
  */
-function isReported(call: PropertyKey): boolean {
-  const { enqueues, memory } = effectsOf(call);
+function isReported({ enqueues, memory }: CallEffects): boolean {
   return memory !== undefined || enqueues !== undefined && enqueues !== "wait";
 }

@@ -3,12 +3,14 @@
  *
  * @module
  */
-import { type Driver, memoryType } from "../../driver.ts";
+import { type Driver, graphNodeType, memHandleType, memoryType } from "../../driver.ts";
 import { cudaErrorNumbers } from "../../support/errors.ts";
 import type { Stream, Work } from "../execution/streams.ts";
 import { checkSharing, fail } from "../failure.ts";
+import { GraphAllocation } from "../execution/graph_memory.ts";
 import { refusePlainMemory } from "../memory/host_memory.ts";
 import { addressOfOffset, offsetOfAddress } from "../memory/linear_memory.ts";
+import type { SoftwarePool } from "../memory/software_pool.ts";
 import type { VirtualMemory } from "../memory/virtual/virtual_memory.ts";
 import type { DriverCore } from "./core.ts";
 import type { Pools } from "./pools.ts";
@@ -73,12 +75,47 @@ export function deviceMemoryCalls({ core, streams, memory, pools }: AllocationPa
     return scheduler.enqueue(stream, () => legacyMemory.release(allocation), { outlivesDevice: true });
   };
 
+  /** The memory of graphs, by address. */
+  const graphAllocations = new Map<bigint, GraphAllocation>();
+
+  const allocateInGraph = (
+    pool: SoftwarePool,
+    { byteLength, stream, call }: { byteLength: number; stream: Stream; call: string },
+  ): bigint => {
+    if (pool.handleTypes !== memHandleType.none) fail(cudaErrorNumbers.cudaErrorNotSupported, call);
+    const { graph } = stream.capture!;
+    core.ensureBoundsTable(stream.device, call);
+    const allocated = legacyMemory.allocate(pool.device ?? stream.device, byteLength);
+    if (allocated === undefined) return core.failForMemory(call);
+    allocations.add(allocated);
+    const address = addressOfOffset(allocated.begin);
+    const allocation = new GraphAllocation(allocated, () => {
+      graphAllocations.delete(address);
+      memory.forget(allocated);
+      legacyMemory.release(allocated);
+    });
+    allocation.hold();
+    graph.allocations.push(allocation);
+    graphAllocations.set(address, allocation);
+    const note = () => memory.isChecked && memory.markFresh(allocated);
+    core.submit(stream, { type: graphNodeType.memAlloc, enqueue: (branch) => scheduler.enqueue(branch, note) });
+    return address;
+  };
+
+  const freeInGraph = (address: bigint, { stream, call }: { stream: Stream; call: string }): void => {
+    const found = graphAllocations.get(address);
+    if (found === undefined || found.isFreedInGraph) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+    found.isFreedInGraph = true;
+    core.submit(stream, { type: graphNodeType.memFree, enqueue: () => undefined });
+  };
+
   return {
     mallocFromPoolAsync(device, byteLength, pool, stream) {
       const call = "cudaMallocFromPoolAsync";
-      const target = streams.stream(device, stream, call);
+      const target = streams.target(device, stream, call);
       const found = pools.local(pool, call);
       if (byteLength === 0) return 0n;
+      if (target.capture !== undefined) return allocateInGraph(found, { byteLength, stream: target, call });
       const block = found.allocate(byteLength, target);
       if (block === undefined) {
         if (found.isAtLimit(byteLength)) fail(cudaErrorNumbers.cudaErrorMemoryAllocation, call);
@@ -97,8 +134,15 @@ export function deviceMemoryCalls({ core, streams, memory, pools }: AllocationPa
     },
     freeAsync(device, address, stream) {
       const call = "cudaFreeAsync";
-      const target = streams.stream(device, stream, call);
+      const target = streams.target(device, stream, call);
       if (address === 0n) return;
+      if (target.capture !== undefined) return freeInGraph(address, { stream: target, call });
+      const ofGraph = graphAllocations.get(address);
+      if (ofGraph !== undefined) {
+        if (!ofGraph.isAlive) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+        scheduler.enqueue(target, () => ofGraph.free(), { outlivesDevice: true });
+        return;
+      }
       enqueueFree(freeable(address, call), target);
     },
     malloc(device, byteLength) {

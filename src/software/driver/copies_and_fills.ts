@@ -5,8 +5,8 @@
  */
 import type { HostMemory } from "../memory/host_memory.ts";
 import type { MemoryShadow } from "../memory/check_memory.ts";
-import type { Scheduler, Stream, Work } from "../execution/streams.ts";
-import { type Driver, memAccessFlags } from "../../driver.ts";
+import type { Stream, Work } from "../execution/streams.ts";
+import { type Driver, graphNodeType, memAccessFlags } from "../../driver.ts";
 import { cudaErrorNumbers } from "../../support/errors.ts";
 import { fail } from "../failure.ts";
 import type { DriverCore } from "./core.ts";
@@ -18,22 +18,24 @@ const sliceLength = 2 ** 20;
 
 /** The functions that enqueue copies and fills for a driver. */
 class Copies {
-  readonly #scheduler: Scheduler;
+  readonly #core: DriverCore;
   readonly #hostMemory: HostMemory;
   readonly #shadow: MemoryShadow | undefined;
 
   /** @param shadow tracks which bytes are initialized; undefined unless the `initialization` check is enabled */
-  constructor(scheduler: Scheduler, hostMemory: HostMemory, shadow: MemoryShadow | undefined) {
-    this.#scheduler = scheduler;
-    this.#hostMemory = hostMemory;
+  constructor(core: DriverCore, shadow: MemoryShadow | undefined) {
+    this.#core = core;
+    this.#hostMemory = core.hostMemory;
     this.#shadow = shadow;
   }
 
   /**
    * Enqueues a copy from host memory. Reads pageable memory now, and page-locked memory when the stream runs the copy.
+   * A node of a graph reads both at each launch.
    */
   fromHost(stream: Stream, to: Uint8Array, from: Uint8Array): void {
-    this.copy(stream, to, this.#hostMemory.has(from.buffer) ? this.#hostMemory.bytesOf(from) : new Uint8Array(from));
+    const isRead = stream.capture === undefined && !this.#hostMemory.has(from.buffer);
+    this.copy(stream, to, isRead ? new Uint8Array(from) : this.#hostMemory.bytesOf(from));
   }
 
   /**
@@ -49,17 +51,17 @@ class Copies {
       isFound = true;
       onUninitialized!(part.byteOffset - from.byteOffset + first);
     });
-    if (!this.#hostMemory.has(to.buffer)) this.#scheduler.runUntil(() => work.done);
+    if (work !== undefined && !this.#hostMemory.has(to.buffer)) this.#core.scheduler.runUntil(() => work.done);
   }
 
   /**
    * Enqueues a copy. CUDA leaves the result of copies between overlapping ranges undefined; here, the result is as if
    * the whole source were read before any byte is written.
    */
-  copy(stream: Stream, to: Uint8Array, from: Uint8Array, onPart?: (part: Uint8Array) => void): Work {
+  copy(stream: Stream, to: Uint8Array, from: Uint8Array, onPart?: (part: Uint8Array) => void): Work | undefined {
     const { byteLength } = to;
     const isBackward = to.buffer === from.buffer && to.byteOffset > from.byteOffset;
-    return this.#enqueueSlices(stream, byteLength, (begin, end) => {
+    return this.#submitSlices(stream, { type: graphNodeType.memcpy, length: byteLength }, (begin, end) => {
       const [first, last] = isBackward ? [byteLength - end, byteLength - begin] : [begin, end];
       const source = from.subarray(first, last);
       to.set(source, first);
@@ -69,7 +71,7 @@ class Copies {
   }
 
   fill(stream: Stream, to: Uint8Array | Uint16Array | Uint32Array, value: number): void {
-    this.#enqueueSlices(stream, to.length, (begin, end) => {
+    this.#submitSlices(stream, { type: graphNodeType.memset, length: to.length }, (begin, end) => {
       to.fill(value, begin, end);
       this.#noteFill(to.subarray(begin, end));
     });
@@ -81,7 +83,7 @@ class Copies {
     to: Uint32Array,
     { value, width, pitch, height }: { value: number; width: number; pitch: number; height: number },
   ): void {
-    this.#enqueueSlices(stream, height, (begin, end) => {
+    this.#submitSlices(stream, { type: graphNodeType.memset, length: height }, (begin, end) => {
       for (let row = begin; row < end; row++) {
         to.fill(value, row * pitch, row * pitch + width);
         this.#noteFill(to.subarray(row * pitch, row * pitch + width));
@@ -94,17 +96,24 @@ class Copies {
   }
 
   /**
-   * Enqueues work that divides the range from 0 to `length` into slices and calls `slice` for one of them per time
-   * slice.
+   * Submits an operation that divides the range from 0 to `length` into slices and calls `slice` for one of them per
+   * time slice.
    */
-  #enqueueSlices(stream: Stream, length: number, slice: (begin: number, end: number) => void): Work {
-    let done = 0;
-    return this.#scheduler.enqueue(stream, () => {
-      const end = Math.min(done + sliceLength, length);
-      slice(done, end);
-      done = end;
-      return done === length;
-    });
+  #submitSlices(
+    stream: Stream,
+    { type, length }: { readonly type: number; readonly length: number },
+    slice: (begin: number, end: number) => void,
+  ): Work | undefined {
+    const enqueue = (on: Stream): Work => {
+      let done = 0;
+      return this.#core.scheduler.enqueue(on, () => {
+        const end = Math.min(done + sliceLength, length);
+        slice(done, end);
+        done = end;
+        return done === length;
+      });
+    };
+    return this.#core.submit(stream, { type, enqueue });
   }
 }
 
@@ -133,7 +142,7 @@ type CopyAndFillCalls = Pick<
 /** Returns the driver calls that copy and fill memory. */
 export function copyAndFillCalls({ core, streams, memory }: CopyParts): CopyAndFillCalls {
   const { devices } = core;
-  const copies = new Copies(core.scheduler, core.hostMemory, memory.shadow);
+  const copies = new Copies(core, memory.shadow);
 
   /**
    * Returns the bytes of a range that a device copies from or to host memory. If the range lies in a device's pool, the
@@ -151,7 +160,7 @@ export function copyAndFillCalls({ core, streams, memory }: CopyParts): CopyAndF
     byteLength: number,
     { alignment, device, stream, call }: { alignment: number; device: number; stream: bigint; call: string },
   ): { stream: Stream; bytes: Uint8Array } => {
-    const target = streams.stream(device, stream, call);
+    const target = streams.target(device, stream, call);
     if (byteLength !== 0 && address % BigInt(alignment) !== 0n) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
     const bytes = memory.range(address, byteLength, { call, device: target.device, flags: readWrite });
     return { stream: target, bytes };
@@ -160,26 +169,27 @@ export function copyAndFillCalls({ core, streams, memory }: CopyParts): CopyAndF
   return {
     memcpyHtoDAsync(device, destination, source, stream) {
       const call = "cudaMemcpyAsync";
-      const target = streams.stream(device, stream, call);
+      const target = streams.target(device, stream, call);
       const to = rangeForHostCopy(destination, source.byteLength, { device, call, flags: readWrite });
       copies.fromHost(target, to, source);
     },
     memcpyDtoHAsync(device, destination, source, stream, onUninitialized) {
       const call = "cudaMemcpyAsync";
-      const target = streams.stream(device, stream, call);
+      const target = streams.target(device, stream, call);
       const from = rangeForHostCopy(source, destination.byteLength, { device, call, flags: read });
       copies.toHost(target, destination, from, onUninitialized && ((at) => onUninitialized(source + BigInt(at))));
       devices.check(target.device, call);
     },
     memcpyAsync(device, destination, source, byteLength, stream) {
       const call = "cudaMemcpyAsync";
-      const target = streams.stream(device, stream, call);
+      const target = streams.target(device, stream, call);
       const to = rangeForHostCopy(destination, byteLength, { device, call, flags: readWrite });
       copies.copy(target, to, rangeForHostCopy(source, byteLength, { device, call, flags: read }));
     },
     memcpyPeerAsync(device, destination, destinationDevice, source, sourceDevice, byteLength, stream) {
       const call = "cudaMemcpyPeerAsync";
-      const target = streams.stream(device, stream, call);
+      const target = streams.target(device, stream, call);
+      core.captures.checkWait(target, call);
       devices.check(destinationDevice, call);
       devices.check(sourceDevice, call);
       // Accepts allocations from pools of host memory, which belong to no device.
@@ -196,7 +206,7 @@ export function copyAndFillCalls({ core, streams, memory }: CopyParts): CopyAndF
     },
     memsetAsync(device, address, byte, byteLength, stream) {
       const call = "cudaMemsetAsync";
-      const target = streams.stream(device, stream, call);
+      const target = streams.target(device, stream, call);
       copies.fill(target, memory.range(address, byteLength, { call, device: target.device, flags: readWrite }), byte);
     },
     memsetD16Async(device, address, value, count, stream) {

@@ -6,8 +6,10 @@
 import type { Driver } from "../../driver.ts";
 import type { KernelCheck } from "../../kernel_checker.ts";
 import { cudaErrorNumbers } from "../../support/errors.ts";
-import { Scheduler } from "../execution/streams.ts";
+import { Scheduler, type Stream, type Work } from "../execution/streams.ts";
 import { fail, failBecause } from "../failure.ts";
+import { Captures } from "../execution/captures.ts";
+import type { GraphOperation } from "../execution/software_graph.ts";
 import { LegacyMemory } from "../ipc/legacy_memory.ts";
 import { Fabric } from "../memory/fabric.ts";
 import { HostMemory } from "../memory/host_memory.ts";
@@ -37,6 +39,7 @@ export class DriverCore {
   readonly linearMemory: LinearMemory;
   readonly devices: VisibleDevices;
   readonly scheduler: Scheduler;
+  readonly captures: Captures = new Captures();
   readonly hostMemory: HostMemory;
   readonly legacyMemory: LegacyMemory;
   readonly fabric: Fabric;
@@ -102,6 +105,13 @@ export class DriverCore {
     if (shadowBytes === 0) fail(number, call);
     const free = `${freeBytes} of the device's ${totalBytes} bytes are free`;
     return failBecause(number, call, `${free}; the sanitizer's check "initialization" uses the other ${shadowBytes}`);
+  }
+
+  /** Enqueues an operation on a stream, or adds it to the graph that the stream is being captured into. */
+  submit(stream: Stream, operation: GraphOperation): Work | undefined {
+    if (stream.capture === undefined) return operation.enqueue(stream);
+    stream.capture.add(stream, operation, this.newHandle());
+    return undefined;
   }
 
   /** Blocks until all work of a device has finished. */
@@ -171,6 +181,7 @@ export function deviceCalls(core: DriverCore): DeviceCalls {
     },
     deviceSynchronize(device) {
       devices.check(device, "cudaDeviceSynchronize");
+      core.captures.checkDevice(device, "cudaDeviceSynchronize");
       core.finishWork(device, "cudaDeviceSynchronize");
     },
     /** Returns all devices, since the software device has no contexts. */

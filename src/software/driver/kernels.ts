@@ -3,7 +3,14 @@
  *
  * @module
  */
-import { type Driver, functionCache, type KernelLaunch, type LaunchAttributes, oneThread } from "../../driver.ts";
+import {
+  type Driver,
+  functionCache,
+  graphNodeType,
+  type KernelLaunch,
+  type LaunchAttributes,
+  oneThread,
+} from "../../driver.ts";
 import type { LaunchAccess, LaunchObservation } from "../../kernel_checker.ts";
 import { cudaErrorNumbers } from "../../support/errors.ts";
 import { multiProcessorCount } from "../abi/launch_record.ts";
@@ -22,6 +29,7 @@ import {
 } from "../execution/launching/launches.ts";
 import { LoadedModule } from "../execution/modules/loaded_module.ts";
 import type { ModulePlace, SkippedChecksOfLaunch } from "../execution/modules/module_loader.ts";
+import type { Stream, Work } from "../execution/streams.ts";
 import { GridWorkspaces } from "../execution/residency/block_places.ts";
 import { type KernelOrder, kernelOrders } from "../schedule.ts";
 import { fail } from "../failure.ts";
@@ -223,13 +231,15 @@ export class Kernels {
     const call = attributes === undefined ? "cuLaunchKernel" : "cuLaunchKernelEx";
     if (attributes !== undefined) checkLaunchAttributes(attributes, call);
     const { core, streams, memory: { shadow }, names } = this.#parts;
-    const target = streams.stream(launch.device, launch.stream, call);
+    const target = streams.target(launch.device, launch.stream, call);
     const loaded = this.#kernel(launch.kernel, call);
     const { device, module } = loaded;
     // Unlike copies and waits, a kernel runs only on streams of the device for which it was loaded.
     if (target.device !== device) fail(cudaErrorNumbers.cudaErrorInvalidResourceHandle, call);
     core.ensureBoundsTable(device, call);
     const { onAccesses, onFindings, isRaceFree: races = false, hasUniformBarriers: barriers = false } = observation;
+    // A node of a graph runs later, and any number of times, with the arguments of now.
+    const isKept = target.capture !== undefined;
     const accesses = this.#accessesOf(observation);
     const configuration: LaunchConfiguration = {
       grid: [launch.gridX, launch.gridY, launch.gridZ],
@@ -237,7 +247,9 @@ export class Kernels {
       sharedMemoryBytes: launch.sharedMemoryBytes,
       cooperative: attributes?.cooperative ?? false,
       call,
-      parameters: new Uint8Array(accesses === undefined ? launch.parameters.buffer : launch.parameters.buffer.slice()),
+      parameters: new Uint8Array(
+        accesses === undefined && !isKept ? launch.parameters.buffer : launch.parameters.buffer.slice(),
+      ),
     };
     const services = {
       linearMemory: core.linearMemory,
@@ -254,23 +266,31 @@ export class Kernels {
       const checks = this.#checksOf(observation, found, left);
       return { checks, work: launchOf(found, configuration, { ...services, checks }) };
     };
-    const { checks, work } = workOf({ races, barriers, accesses: accesses !== undefined });
-    const known: PredictedAccesses | undefined = accesses && {
-      accesses,
-      isAllowed: () => module.areBuffers(accesses),
-      observed: () => workOf({ races, barriers, accesses: false }) as CheckedWork,
+    const prepare = () => {
+      const { checks, work } = workOf({ races, barriers, accesses: accesses !== undefined });
+      const known: PredictedAccesses | undefined = accesses && {
+        accesses,
+        isAllowed: () => module.areBuffers(accesses),
+        observed: () => workOf({ races, barriers, accesses: false }) as CheckedWork,
+      };
+      return checks === undefined
+        ? work
+        : checkedLaunch({ work, checks }, { running: this.#running, onAccesses, onFindings, known });
     };
-    const { run, release } = checks === undefined
-      ? work
-      : checkedLaunch({ work, checks }, { running: this.#running, onAccesses, onFindings, known });
-    module.pendingLaunches++;
-    core.scheduler.enqueue(target, run, {
-      kernel: loaded.kernel.compiled.name,
-      release() {
-        module.pendingLaunches--;
-        release?.();
-      },
-    });
+    const enqueue = (stream: Stream): Work => {
+      const { run, release } = prepare();
+      module.pendingLaunches++;
+      return core.scheduler.enqueue(stream, run, {
+        kernel: loaded.kernel.compiled.name,
+        release() {
+          module.pendingLaunches--;
+          release?.();
+        },
+      });
+    };
+    // Throws what the launch would throw.
+    if (isKept) prepare().release?.();
+    core.submit(target, { type: graphNodeType.kernel, enqueue });
   }
 
   /** Returns the accesses of a launch if they are known before it runs. Returns undefined if they must be observed. */

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { type Driver, eventFlags, streamFlags } from "../../driver.ts";
+import { type Driver, eventFlags, externalEvent, graphNodeType, streamFlags } from "../../driver.ts";
 import { cudaErrorNumbers } from "../../support/errors.ts";
 import { Event, Stream, Work } from "../execution/streams.ts";
 import { fail } from "../failure.ts";
@@ -22,7 +22,6 @@ type StreamCalls = Pick<
   | "streamQuery"
   | "streamSynchronize"
   | "streamWaitEvent"
-  | "streamIsCapturing"
   | "streamDescribeKernel"
   | "streamGetFlags"
   | "streamGetPriority"
@@ -30,6 +29,7 @@ type StreamCalls = Pick<
   | "eventCreateWithFlags"
   | "eventDestroy"
   | "eventRecord"
+  | "eventRecordWithFlags"
   | "ctxRecordEvent"
   | "eventQuery"
   | "eventSynchronize"
@@ -70,6 +70,20 @@ export class StreamsAndEvents {
     return found;
   }
 
+  /** Returns the stream with a handle, for work to be enqueued on it. Throws if a capture forbids that. */
+  target(device: number, stream: bigint, call: string): Stream {
+    const found = this.stream(device, stream, call);
+    this.#core.captures.checkWork(found, call);
+    return found;
+  }
+
+  /** Returns the stream with a handle. Throws, and invalidates the capture, if the stream is being captured. */
+  #uncaptured(device: number, stream: bigint, call: string): Stream {
+    const found = this.stream(device, stream, call);
+    this.#core.captures.checkWait(found, call);
+    return found;
+  }
+
   /** Returns the default stream of a device. */
   defaultStream(device: number): Stream {
     return this.#defaultStreams[device]!;
@@ -87,7 +101,7 @@ export class StreamsAndEvents {
   }
 
   #streamCalls() {
-    const { devices, scheduler } = this.#core;
+    const { devices, scheduler, captures } = this.#core;
     return {
       deviceGetStreamPriorityRange(device) {
         devices.check(device, "cudaDeviceGetStreamPriorityRange");
@@ -110,38 +124,45 @@ export class StreamsAndEvents {
       streamDestroy: (device, stream) => {
         const found = this.stream(device, stream, "cudaStreamDestroy");
         if (found.isDefault) fail(cudaErrorNumbers.cudaErrorInvalidResourceHandle, "cudaStreamDestroy");
+        if (found.capture?.origin === found) captures.delete(found.capture);
         scheduler.removeStream(found);
         this.#streams.delete(stream);
       },
       streamQuery: (device, stream, options) => {
-        const found = this.stream(device, stream, "cudaStreamQuery");
+        const found = this.#uncaptured(device, stream, "cudaStreamQuery");
         // Runs a slice of work, so that programs that poll without returning to the event loop make progress.
         if (!options?.peek && !scheduler.isDone(found)) scheduler.step();
         devices.check(found.device, "cudaStreamQuery");
         return scheduler.isDone(found);
       },
       streamSynchronize: (device, stream) => {
-        const found = this.stream(device, stream, "cudaStreamSynchronize");
+        const found = this.#uncaptured(device, stream, "cudaStreamSynchronize");
         scheduler.runUntil(() => scheduler.isDone(found));
         this.#core.finishSynchronization(found.device, "cudaStreamSynchronize");
       },
       streamDescribeKernel: (device, stream) => this.stream(device, stream, "cudaStreamQuery").first?.describeKernel(),
-      streamWaitEvent: (device, stream, event) => {
-        const target = this.stream(device, stream, "cudaStreamWaitEvent");
-        const found = this.#event(event, "cudaStreamWaitEvent");
-        const work = scheduler.wait(target, found);
-        if (work !== undefined && found instanceof InterprocessEvent) found.uses.add(work);
-      },
-      /** Returns false, since the software device has no graphs. */
-      streamIsCapturing: (device, stream) => {
-        this.stream(device, stream, "cudaStreamIsCapturing");
-        return false;
+      streamWaitEvent: (device, stream, event, flags = 0) => {
+        const call = "cudaStreamWaitEvent";
+        const target = this.target(device, stream, call);
+        const found = this.#event(event, call);
+        const isExternal = checkEventFlags(flags, target, call);
+        if (!isExternal && (target.capture ?? found.captured) !== undefined) {
+          const isRecorded = (found.captured ?? found.latest) !== undefined;
+          if (isRecorded) captures.waitInCapture(target, found.captured, call);
+          return;
+        }
+        const enqueue = (on: Stream): Work | undefined => {
+          const work = scheduler.wait(on, found);
+          if (work !== undefined && found instanceof InterprocessEvent) found.uses.add(work);
+          return work;
+        };
+        this.#core.submit(target, { type: graphNodeType.waitEvent, enqueue });
       },
       streamGetFlags: (device, stream) => {
-        const { isBlocking } = this.stream(device, stream, "cudaStreamGetFlags");
+        const { isBlocking } = this.#uncaptured(device, stream, "cudaStreamGetFlags");
         return isBlocking ? streamFlags.default : streamFlags.nonBlocking;
       },
-      streamGetPriority: (device, stream) => this.stream(device, stream, "cudaStreamGetPriority").priority,
+      streamGetPriority: (device, stream) => this.#uncaptured(device, stream, "cudaStreamGetPriority").priority,
       streamGetDevice: (device, stream) => this.stream(device, stream, "cuStreamGetCtx").device,
     } satisfies Partial<Driver>;
   }
@@ -172,31 +193,28 @@ export class StreamsAndEvents {
         found.destroy();
         this.closeUnusedEvents();
       },
-      eventRecord: (device, event, stream) => {
-        const call = "cudaEventRecord";
-        const found = this.#event(event, call);
-        const target = this.stream(device, stream, call);
-        if (found.device !== target.device) fail(cudaErrorNumbers.cudaErrorInvalidResourceHandle, call);
-        const work = scheduler.record(found, target);
-        if (found instanceof InterprocessEvent) found.uses.add(work);
-      },
+      eventRecord: (device, event, stream) =>
+        this.#record({ device, event, stream, flags: 0, call: "cudaEventRecord" }),
+      eventRecordWithFlags: (device, event, stream, flags) =>
+        this.#record({ device, event, stream, flags, call: "cudaEventRecordWithFlags" }),
       ctxRecordEvent: (device, event) => {
         const call = "cuCtxRecordEvent";
         devices.check(device, call);
         const found = this.#event(event, call);
         if (found.device !== device) fail(cudaErrorNumbers.cudaErrorInvalidResourceHandle, call);
+        core.captures.checkDevice(device, call);
         const work = scheduler.recordDevice(found);
         if (found instanceof InterprocessEvent) found.uses.add(work);
       },
       eventQuery: (event, options) => {
-        const { latest, device } = this.#event(event, "cudaEventQuery");
+        const { latest, device } = this.#executedEvent(event, "cudaEventQuery");
         if (!options?.peek && latest !== undefined && !latest.done) scheduler.step();
         devices.check(device, "cudaEventQuery");
         return latest === undefined || latest.done;
       },
       eventSynchronize: (event) => {
         const call = "cudaEventSynchronize";
-        const { latest, device, isRecordedForDevice } = this.#event(event, call);
+        const { latest, device, isRecordedForDevice } = this.#executedEvent(event, call);
         // If the devices are lost, the wait ends, because the event will never complete.
         const isOver = () => latest === undefined || latest.done || devices.areLost;
         scheduler.runUntil(isOver, { isOutside: !(latest instanceof Work) });
@@ -207,7 +225,7 @@ export class StreamsAndEvents {
       },
       eventElapsedTime: (start, end) => {
         const call = "cudaEventElapsedTime";
-        const [first, last] = [this.#event(start, call), this.#event(end, call)];
+        const [first, last] = [this.#executedEvent(start, call), this.#executedEvent(end, call)];
         for (const { device, flags, recorded } of [first, last]) {
           // If the devices were lost, the work that would record the event was dropped, so the event will never have a
           // time.
@@ -235,6 +253,40 @@ export class StreamsAndEvents {
     } satisfies Partial<Driver>;
   }
 
+  /** Records an event on a stream. During a capture, only notes the nodes before the record, unless it is external. */
+  #record(
+    { device, event, stream, flags, call }: {
+      device: number;
+      event: bigint;
+      stream: bigint;
+      flags: number;
+      call: string;
+    },
+  ): void {
+    const { scheduler } = this.#core;
+    const found = this.#event(event, call);
+    const target = this.target(device, stream, call);
+    if (found.device !== target.device) fail(cudaErrorNumbers.cudaErrorInvalidResourceHandle, call);
+    const isExternal = checkEventFlags(flags, target, call);
+    if (!isExternal && target.capture !== undefined) {
+      found.captured = { capture: target.capture, nodes: target.capture.dependencies.get(target)! };
+      return;
+    }
+    const enqueue = (on: Stream): Work => {
+      const work = scheduler.record(found, on);
+      if (found instanceof InterprocessEvent) found.uses.add(work);
+      return work;
+    };
+    this.#core.submit(target, { type: graphNodeType.eventRecord, enqueue });
+  }
+
+  /** Returns an event whose latest record is executed. Throws if it is a part of a capture. */
+  #executedEvent(event: bigint, call: string): Event {
+    const found = this.#event(event, call);
+    this.#core.captures.checkEvent(found, call);
+    return found;
+  }
+
   #event(event: bigint, call: string): Event {
     return this.#events.get(event) ?? fail(cudaErrorNumbers.cudaErrorInvalidResourceHandle, call);
   }
@@ -251,4 +303,11 @@ export class StreamsAndEvents {
       if (event.isClosed) this.#interprocessEvents.delete(event);
     }
   }
+}
+
+/** Returns whether the flags of a record or a wait ask for a node of the stream's capture. */
+function checkEventFlags(flags: number, { capture }: Stream, call: string): boolean {
+  if (flags !== 0 && flags !== externalEvent) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+  const isExternal = flags === externalEvent;
+  return isExternal && capture === undefined ? fail(cudaErrorNumbers.cudaErrorIllegalState, call) : isExternal;
 }

@@ -12,6 +12,7 @@ import { formatSeconds } from "../../support/printing.ts";
 import { areOrderedByDefaultStream } from "../../driver.ts";
 import type { StreamChoice } from "../schedule.ts";
 import { pause, Timer } from "../../support/waiting/timer.ts";
+import type { Capture, CapturedRecord } from "./captures.ts";
 import { atNextTurn } from "../../support/waiting/waiting.ts";
 
 /** An object for which work of a stream can wait: work of another stream, or an event record of another process. */
@@ -141,6 +142,8 @@ export class Stream {
    * work of this stream.
    */
   isGone = false;
+  /** The capture that the stream is a part of. Undefined if its work is executed. */
+  capture: Capture | undefined;
   /** The vector clock of the stream's next work. */
   #cameAfter = new Map<Stream, number>();
   /** Whether an event refers to the same map as `#cameAfter`, which must then be copied before it is changed. */
@@ -217,6 +220,8 @@ export class Event {
   isRecordedForDevice = false;
   /** The vector clock of the event's last record. A stream that waits for the event merges this clock into its own. */
   cameAfter: Progress = new Map();
+  /** The latest record, if it is a part of a capture and is not executed. */
+  captured: CapturedRecord | undefined;
   /** The time when a stream reached the last record, in milliseconds. Undefined until a stream has reached it. */
   time: number | undefined;
 
@@ -344,6 +349,7 @@ export class Scheduler {
       event.reached();
     }, { after });
     event.recorded = work;
+    event.captured = undefined;
     event.isRecordedForDevice = false;
     event.cameAfter = stream.cameAfter();
     return work;
