@@ -4,6 +4,7 @@
  * @module
  */
 import { situations as allocations } from "./situations/allocations.ts";
+import { situations as captures } from "./situations/captures.ts";
 import { situations as contextEvents } from "./situations/context_events.ts";
 import { situations as copies } from "./situations/copies.ts";
 import { situations as defaultPools } from "./situations/default_pools.ts";
@@ -57,6 +58,7 @@ const rowsByFile: Readonly<Record<string, readonly Situation[]>> = {
   context_events: contextEvents,
   kernel_behavior: kernelBehavior,
   waiting_blocks: waitingBlocks,
+  captures,
   launches,
   modules,
   linking,
