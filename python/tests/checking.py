@@ -4,6 +4,7 @@ from __future__ import annotations
 import faulthandler
 import functools
 import hashlib
+import multiprocessing
 import os
 import shutil
 import subprocess
@@ -22,6 +23,8 @@ DENO = os.environ.get("POOLPASS_DENO") or shutil.which("deno")
 # Seconds in which another process must have done its work.
 TIMEOUT = 60.0
 MIB = 2**20
+# Forks of a process that has imported everything, and has not initialized CUDA.
+CONTEXT = multiprocessing.get_context("forkserver")
 SHARED = "/dev/shm" if os.path.isdir("/dev/shm") else None
 
 
@@ -75,6 +78,54 @@ def pattern(tag: str, nbytes: int) -> bytes:
     """Returns bytes of which each page is different, and which are different for each tag."""
     block = hashlib.shake_128(tag.encode()).digest(min(nbytes, 65_537))
     return (block * -(-nbytes // max(1, len(block))))[:nbytes]
+
+
+class Remote:
+    """A process that makes the calls that it is sent: of functions by name, which `function(*arguments)` returns."""
+
+    def __init__(self, function: Callable[..., Any], *arguments: Any):
+        self._connection, other = CONTEXT.Pipe()
+        self.process = CONTEXT.Process(target=_obey, args=(function, arguments, other), daemon=True)
+        self.process.start()
+        other.close()
+
+    @property
+    def pid(self) -> int:
+        assert self.process.pid is not None
+        return self.process.pid
+
+    def begin(self, name: str, *arguments: Any) -> None:
+        self._connection.send((name, arguments))
+
+    def finish(self) -> Any:
+        """Returns the result of the first call that was begun, or raises its error."""
+        assert self._connection.poll(TIMEOUT), "A process hangs"
+        result = self._connection.recv()
+        if isinstance(result, BaseException):
+            raise result
+        return result
+
+    def call(self, name: str, *arguments: Any) -> Any:
+        self.begin(name, *arguments)
+        return self.finish()
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.join()
+        self._connection.close()
+
+
+def _obey(function: Callable[..., Any], arguments: tuple[Any, ...], connection: Any) -> None:
+    calls = function(*arguments)
+    while True:
+        try:
+            name, values = connection.recv()
+        except (EOFError, OSError):
+            return
+        try:
+            connection.send(calls[name](*values))
+        except Exception as error:
+            connection.send(error)
 
 
 def run_checks(functions: Sequence[Callable[[], str]], names: Sequence[str], limit: float) -> int:

@@ -4,13 +4,15 @@
     python3 python/tests/kills_gpu_check.py [--kills COUNT] [--size MIB] [--seed NUMBER] [NAME...]
 
 Needs `deno` on the PATH (or its path in POOLPASS_DENO), and a GPU with cuda-bindings, or POOLPASS_DRIVER=software. NAME
-selects checks whose name contains it. Each kind of process is killed COUNT times.
+selects checks whose name contains it. Each kind of process is killed COUNT times. With PyTorch, transformers and
+accelerate, processes that load models are killed, too.
 """
 from __future__ import annotations
 
 import argparse
 import hashlib
-import multiprocessing
+import importlib.util
+import multiprocessing.connection
 import os
 import random
 import sys
@@ -19,13 +21,12 @@ import time
 import traceback
 from typing import Any, Callable, Iterator
 
-from checking import MIB, SHARED, TIMEOUT, Store, connect, pattern, run_checks, wait_until
+from checking import CONTEXT, MIB, SHARED, TIMEOUT, Store, connect, pattern, run_checks, wait_until
 from poolpass import SharingError, StoreClient, driver
 from poolpass.cuda import cuda
 from poolpass.device_digests import PIECE
 from poolpass.revision import revision, tree_of
 
-CONTEXT = multiprocessing.get_context("forkserver")
 LIMIT = 240.0
 RANKS = 4
 # What a driver may keep of processes that have ended.
@@ -145,6 +146,54 @@ def run(kind: str, number: int, path: str, size: int, folder: str, report: Any) 
         raise
 
 
+def load_resident(path: str, model: str, report: Any) -> None:
+    """Loads a model inside of `weights.resident`. Reports that it reads files, if it does, and the digest then."""
+    import decoder
+    import weights_models
+    from poolpass import weights
+    from transformers import modeling_utils
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
+    opened = modeling_utils.safe_open
+
+    def open_reported(*positional: Any, **named: Any) -> Any:
+        report.send("reads")
+        return opened(*positional, **named)
+
+    modeling_utils.safe_open = open_reported
+    with connect(path) as client:
+        with weights.resident(client, timeout=2 * TIMEOUT) as resident:
+            loaded = weights_models.load("llama", model, device_map=decoder.DEVICE)
+        held, = resident.weights
+        report.send((held.digest, decoder.digest_of(weights_models.logits(loaded))))
+    # A context takes a while to end.
+    os._exit(0)
+
+
+class Loader:
+    """A process that runs `load_resident`."""
+
+    def __init__(self, path: str, model: str):
+        self.reports, sending = CONTEXT.Pipe(duplex=False)
+        self.process = CONTEXT.Process(target=load_resident, args=(path, model, sending), daemon=True)
+        self.process.start()
+        sending.close()
+
+    def result(self) -> tuple[str, str]:
+        """Waits until it has loaded the model."""
+        while self.reports.poll(TIMEOUT):
+            said = self.reports.recv()
+            if said != "reads":
+                return said
+        raise AssertionError("A process hangs")
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.join()
+        self.reports.close()
+
+
 class Child:
     """A process of one kind."""
 
@@ -223,6 +272,65 @@ class Check:
     def ranks(self) -> str:
         """A set of ranks is visible as a whole or not at all."""
         return self.kill_some("rank", "poller")
+
+    def residents(self) -> str:
+        """If a process is killed while it loads a model, another one loads it, and all have the same."""
+        import decoder
+        import torch
+        import transformers
+        import weights_models
+
+        transformers.utils.logging.disable_progress_bar()
+        hidden = 2048 if decoder.IS_CUDA else 32
+        model = weights_models.save(
+            "llama", self.folder, seed=7, dtype=decoder.DTYPE, hidden_size=hidden, intermediate_size=4 * hidden,
+            num_hidden_layers=max(1, self.size // (100 * MIB)), num_attention_heads=hidden // 8,
+            num_key_value_heads=hidden // 8, make_on=decoder.DEVICE,
+        )
+        logits = decoder.digest_of(weights_models.logits(weights_models.load("llama", model, device_map=decoder.DEVICE)))
+        with connect(self.path) as client:
+            first = Loader(self.path, model)
+            digest, found = first.result()
+            assert found == logits
+            first.kill()
+            name, = (each.name for each in client.entries())
+            client.remove(name)
+            if decoder.IS_CUDA:
+                torch.cuda.empty_cache()
+            free, kills, loads = free_memory(), 0, 0
+            waiting = [Loader(self.path, model) for _ in range(4)]
+            seconds = 0.2
+            while kills < self.kills:
+                began = time.monotonic()
+                ready = multiprocessing.connection.wait([each.reports for each in waiting], TIMEOUT)
+                assert ready, "No process loads the model"
+                loader = next(each for each in waiting if each.reports in ready)
+                said = loader.reports.recv()
+                if said == "reads":
+                    began = time.monotonic()
+                    if not loader.reports.poll(self.random.random() * seconds):
+                        kills += 1
+                    else:
+                        # It was faster than it was to be killed.
+                        seconds = max(0.02, time.monotonic() - began)
+                        said = loader.reports.recv()
+                if said != "reads":
+                    assert said == (digest, logits), said
+                    loads += 1
+                    for each in client.entries():
+                        client.remove(each.name)
+                loader.kill()
+                waiting.remove(loader)
+                waiting.append(Loader(self.path, model))
+            for each in waiting:
+                assert each.result() == (digest, logits)
+                each.kill()
+            entry, = client.entries()
+            assert entry.digest == digest
+            client.remove(entry.name)
+            wait_until(lambda: client.entries(replaced=True) == [], "Something is left")
+            wait_until(lambda: free_memory() >= free - SLACK, f"{free - free_memory()} bytes of the device are not free")
+        return f"{kills} kills, {loads} loads before"
 
     def kill_some(self, *kinds: str, prepare: Callable[[StoreClient], None] = lambda client: None) -> str:
         """Whichever process is killed, nothing that was published is lost or torn, and nothing is left."""
@@ -307,11 +415,15 @@ def main() -> int:
     parser.add_argument("names", nargs="*")
     given = parser.parse_args()
     print(f"{driver()}, seed {given.seed}", flush=True)
-    CONTEXT.set_forkserver_preload(["poolpass", "checking"])
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    has_models = all(importlib.util.find_spec(each) for each in ("torch", "transformers", "accelerate"))
+    models = ["decoder", "weights_models", "transformers.models.llama.modeling_llama"] if has_models else []
+    CONTEXT.set_forkserver_preload(["poolpass", "checking", *models])
     with tempfile.TemporaryDirectory(prefix="poolpass-", dir=SHARED) as folder:
         checks = Check(folder, given)
         try:
-            return run_checks([checks.loaders, checks.movers, checks.ranks], given.names, LIMIT)
+            functions = [checks.loaders, checks.movers, checks.ranks, *([checks.residents] if has_models else [])]
+            return run_checks(functions, given.names, LIMIT)
         finally:
             checks.close()
 
