@@ -26,7 +26,6 @@ import type {
   OsHandle,
   ParameterPlace,
   PointerAttributes,
-  ThreadCalls,
 } from "../src/driver.ts";
 import { memHandleType, memLocationType, memoryType, oneThread } from "../src/driver.ts";
 import { CudaError, cudaErrorNumbers, explainedError } from "../src/support/errors.ts";
@@ -49,7 +48,7 @@ import {
 } from "./structs.ts";
 import { type GraphCalls, graphCalls } from "./graph_calls.ts";
 import { addressOf, foreignBuffer, withoutSign } from "./native/host.ts";
-import { threadFunctions } from "./native/threaded_copies.ts";
+import { type ThreadCalls, threadFunctions } from "./native/threaded_copies.ts";
 import { stringAt, SystemError } from "./native/shim/shim.ts";
 import { deviceAttributes } from "../src/support/device_attributes.ts";
 import { JitCall, linkImages, undefinedReferences } from "./link_images.ts";

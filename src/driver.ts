@@ -196,13 +196,6 @@ export interface LaunchAttributes {
   readonly priority: number | undefined;
 }
 
-/** What threads outside JavaScript need for copying to and from a device. */
-export interface ThreadCalls {
-  readonly context: bigint;
-  /** The addresses of functions, in the order of `threadFunctions`. */
-  readonly functions: readonly bigint[];
-}
-
 /** The state of a stream's capture, as `cuStreamGetCaptureInfo` returns it. */
 export interface StreamCaptureInfo {
   /** One of `streamCaptureStatus`. The other properties are meaningful only if it is `active`. */
@@ -342,7 +335,9 @@ export interface Driver {
    * Returns a device's context, and the addresses of the functions by which threads outside JavaScript copy to and from
    * it; undefined if the installed library lacks one. Undefined for drivers whose memory such threads cannot copy.
    */
-  readonly threadCalls: ((device: number) => ThreadCalls | undefined) | undefined;
+  readonly threadCalls:
+    | ((device: number) => { readonly context: bigint; readonly functions: readonly bigint[] } | undefined)
+    | undefined;
   /**
    * Releases the driver's own resources. No method may be called afterwards. With `keepMemory`, host memory that was
    * not freed stays accessible until the process exits.

@@ -12,9 +12,9 @@ const pieceByteLength = 4 * 2 ** 20;
 /** The number of threads. Each has two pieces in flight. */
 const maximumLanes = 12;
 /** The number of 64-bit words of the C library's `struct transfer` that are shared. */
-const stateWords = 5;
+const stateWords = 3;
 /** The words of the state: what the threads report, and the flag that stops them. */
-const runningWord = 0, doneWord = 3, stopWord = 4;
+const runningWord = 0, copiedWord = 1, stopWord = 2;
 
 /** The functions of libcuda that the threads call, in the order in which the C library expects their addresses. */
 export const threadFunctions = [
@@ -47,6 +47,7 @@ export interface FileRangeOnDevice {
 export class ThreadedCopy {
   readonly #address: bigint;
   readonly #state: BigInt64Array;
+  readonly #firstByteLength: number;
 
   /**
    * Starts the threads.
@@ -60,9 +61,10 @@ export class ThreadedCopy {
     for (const { fd, fileOffset, byteLength, address } of ranges) {
       for (let begin = 0; begin < byteLength; begin += pieceByteLength) {
         const length = Math.min(pieceByteLength, byteLength - begin);
-        pieces.push([BigInt(fd), BigInt(fileOffset + begin), BigInt(length), address + BigInt(begin)]);
+        pieces.push([BigInt(fd), BigInt(fileOffset + begin), BigInt(length), address + BigInt(begin), 0n]);
       }
     }
+    this.#firstByteLength = ranges[0]?.byteLength ?? 0;
     const end = Math.max(0, ...ranges.map(({ fileOffset, byteLength }) => fileOffset + byteLength));
     const lanes = Math.min(maximumLanes, pieces.length);
     const numbers = [lanes, pieceByteLength, pieces.length, target ?? -1, end].map(BigInt);
@@ -78,9 +80,9 @@ export class ThreadedCopy {
     return this.#state[runningWord] === 0n;
   }
 
-  /** The number of bytes copied so far. */
+  /** The number of bytes at the beginning of the first range that have all been copied. */
   get byteLength(): number {
-    return Number(this.#state[doneWord]);
+    return Math.min(Number(this.#state[copiedWord]) * pieceByteLength, this.#firstByteLength);
   }
 
   /** Makes the threads end soon. */

@@ -14,7 +14,7 @@ import { isListOfCounts, isObject, readSafetensorsHeader } from "../files/safete
 import { checkOptions, type KnownOptions, whatIs } from "../support/validation.ts";
 import { throwIfAborted } from "../support/waiting/waiting.ts";
 import { RangeError, TypeError } from "../support/program_errors.ts";
-import { checkRevision } from "./revision.ts";
+import { checkRevision, GrowingRevision } from "./revision.ts";
 import { manifestOf, readDescription, summaryOfWeights, type WeightsDescription } from "./weights_metadata.ts";
 
 /** Options of `offloadWeights`. */
@@ -117,11 +117,20 @@ export async function bringBack({ name, metadata, buffer, from, signal, copy }: 
     await reading(from, () => readWeights(from, { name, metadata, buffer, signal }));
     return;
   }
-  await copy();
   // What is not weights has no digest that could be computed here.
-  if (summaryOfWeights(metadata) === undefined) return;
-  const description = await readDescription(name, metadata, buffer);
-  await checkRevision(description, buffer, { signal, action: `bring the weights ${JSON.stringify(name)} back` });
+  const summary = summaryOfWeights(metadata);
+  if (summary === undefined) return await copy();
+  // A list of tensors that lies in the memory arrives with them.
+  const early = summary.tensors === undefined ? undefined : await readDescription(name, metadata, buffer);
+  const begun = early && new GrowingRevision(early.tensors, buffer, signal);
+  try {
+    await copy({ onProgress: (byteLength) => begun?.advance(byteLength) });
+    const description = early ?? await readDescription(name, metadata, buffer);
+    const action = `bring the weights ${JSON.stringify(name)} back`;
+    await checkRevision(description, buffer, { signal, action, begun });
+  } finally {
+    await begun?.settle();
+  }
 }
 
 /**

@@ -56,9 +56,55 @@ export async function revisionOfTensors(
   buffer: DeviceBuffer,
   signal: AbortSignal | undefined,
 ): Promise<string> {
-  const ranges = tensors.map(({ byteOffset, byteLength }) => ({ buffer, byteOffset, byteLength }));
-  const waiting = signal === undefined ? {} : { signal };
-  return await revisionOfDigests(tensors, await treeDigests(ranges, { stream: buffer.stream, ...waiting }));
+  return await new GrowingRevision(tensors, buffer, signal).finish();
+}
+
+/** The number of parts in which the digests of tensors are computed while their bytes arrive. */
+const mostParts = 8;
+
+/** The revision of tensors whose bytes arrive in a buffer from its beginning on. The GPU hashes what is there already. */
+export class GrowingRevision {
+  /** The tensors that are not hashed yet, in the order of their offsets. */
+  readonly #left: SafetensorsTensor[];
+  readonly #hashed: SafetensorsTensor[] = [];
+  readonly #digests: Promise<readonly Uint8Array[]>[] = [];
+  readonly #buffer: DeviceBuffer;
+  readonly #signal: AbortSignal | undefined;
+
+  constructor(tensors: readonly SafetensorsTensor[], buffer: DeviceBuffer, signal: AbortSignal | undefined) {
+    this.#left = tensors.toSorted((one, other) => one.byteOffset - other.byteOffset);
+    this.#buffer = buffer;
+    this.#signal = signal;
+  }
+
+  /** Hashes the tensors within the first `byteLength` bytes, which have arrived, if enough of them are new. */
+  advance(byteLength: number): void {
+    const first = this.#left[0]?.byteOffset ?? Infinity;
+    if (byteLength - first < this.#buffer.byteLength / mostParts) return;
+    const end = this.#left.findIndex((tensor) => tensor.byteOffset + tensor.byteLength > byteLength);
+    if (end > 0) this.#hash(end);
+  }
+
+  /** Computes the revision of all tensors. Their bytes must have arrived, or be written by work of the buffer's stream. */
+  async finish(): Promise<string> {
+    this.#hash(this.#left.length);
+    return await revisionOfDigests(this.#hashed, (await Promise.all(this.#digests)).flat());
+  }
+
+  /** Resolves when the GPU no longer reads the buffer. */
+  async settle(): Promise<void> {
+    await Promise.allSettled(this.#digests);
+  }
+
+  #hash(count: number): void {
+    const tensors = this.#left.splice(0, count), buffer = this.#buffer, signal = this.#signal;
+    const ranges = tensors.map(({ byteOffset, byteLength }) => ({ buffer, byteOffset, byteLength }));
+    const digests = treeDigests(ranges, { stream: buffer.stream, ...signal === undefined ? {} : { signal } });
+    // `finish` reports the error.
+    digests.catch(() => {});
+    this.#hashed.push(...tensors);
+    this.#digests.push(digests);
+  }
 }
 
 /** Computes the revision of tensors from the digests of their bytes. */
@@ -77,18 +123,20 @@ export async function revisionOfDigests(
  *
  * @param options.action what cannot be done otherwise, such as `trust the weights "llama"`
  * @param options.advice the end of the error's message
+ * @param options.begun the revision, if its computation has begun
  * @throws {SharingError} `digest-mismatch`
  */
 export async function checkRevision(
   { digest, tensors }: WeightsDescription,
   buffer: DeviceBuffer,
-  { signal, action, advice = "" }: {
+  { signal, action, advice = "", begun }: {
     readonly signal: AbortSignal | undefined;
     readonly action: string;
     readonly advice?: string;
+    readonly begun?: GrowingRevision | undefined;
   },
 ): Promise<string> {
-  const found = await revisionOfTensors(tensors, buffer, signal);
+  const found = await (begun ?? new GrowingRevision(tensors, buffer, signal)).finish();
   if (digest === undefined || found === digest) return found;
   throw new SharingError(
     "digest-mismatch",

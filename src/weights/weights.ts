@@ -26,6 +26,7 @@ import {
   checkCapability,
   differenceOf,
   encodeTensors,
+  isListInMemory,
   readDescription,
   type WeightsDescription,
 } from "./weights_metadata.ts";
@@ -193,6 +194,8 @@ export class Weights extends Map<string, DeviceArray<TypedArray>> implements Asy
       ...stream === undefined ? {} : { stream },
       ...write === undefined ? {} : { write },
       ...rank === undefined ? {} : { rank },
+      // Its memory is mapped in place of this one.
+      asleep: true,
     });
     try {
       const isSame = next.entry.generation === entry.generation && !entry.isAsleep;
@@ -388,6 +391,7 @@ async function mapRevision(
 async function mapDescribed(client: StoreClient, name: string, options: MapEntryOptions): Promise<DescribedEntry> {
   const entry = await client.mapEntry(name, { ...options, move: bringBack });
   try {
+    if (entry.isAsleep && isListInMemory(entry.metadata)) await entry.wake();
     const description = await readDescription(name, entry.metadata, entry.buffer);
     checkCapability(name, description, entry.buffer.device);
     return { entry, description };

@@ -82,6 +82,11 @@ export function summaryOfWeights(metadata: JsonValue | undefined): WeightsSummar
   return { digest: typeof digest === "string" ? digest : undefined, tensors: listed?.length, dtypes: [...dtypes] };
 }
 
+/** Returns whether the list of an entry's tensors lies in its memory, not in its metadata. */
+export function isListInMemory(metadata: JsonValue | undefined): boolean {
+  return isObject(metadata) && metadata.manifest !== undefined;
+}
+
 /**
  * Encodes a list of tensors.
  *

@@ -2,7 +2,7 @@
 import { assertEquals, assertNotEquals, assertRejects } from "@std/assert";
 import { Buffer } from "node:buffer";
 import { createHash } from "node:crypto";
-import { revisionOf } from "../../src/weights/revision.ts";
+import { GrowingRevision, revisionOf, revisionOfTensors } from "../../src/weights/revision.ts";
 import { treeDigests } from "../../src/weights/tree_digest.ts";
 import { testOnEachDriver } from "../support/drivers.ts";
 import { isLong, test } from "../support/test.ts";
@@ -87,5 +87,27 @@ test("the revision of tensors does not depend on their order, and on everything 
   const changes = [{ name: "b" }, { dtype: "F64" }, { shape: [3, 2] }, { digest: new Uint8Array(32).fill(8) }];
   for (const change of changes) {
     assertNotEquals(await revisionOf([{ ...tensors[0]!, ...change }, ...tensors.slice(1)]), expected);
+  }
+});
+
+testOnEachDriver("the revision is the same when tensors are hashed while they arrive", async (cuda) => {
+  const gpu = cuda.device(0);
+  using pool = gpu.createPool();
+  const tensors = Array.from({ length: 9 }, (_, index) => (
+    {
+      name: `t${index}`,
+      dtype: "int32" as const,
+      shape: [1000 - index],
+      byteOffset: 4000 * (8 - index),
+      byteLength: 4 * (1000 - index),
+    }
+  ));
+  using array = pool.allocateArray(Int32Array.from({ length: 9000 }, (_, index) => index));
+  const whole = await revisionOfTensors(tensors, array, undefined);
+  for (const steps of [[36_000], [3, 4000, 4001, 17_000, 36_000], [30_000]]) {
+    const growing = new GrowingRevision(tensors, array, undefined);
+    for (const step of steps) growing.advance(step);
+    assertEquals(await growing.finish(), whole);
+    await growing.settle();
   }
 });

@@ -18,8 +18,8 @@
 #define HUGE_PAGE ((uint64_t)2 << 20)
 #define STREAM_NON_BLOCKING 1u
 
-/* A range of a file that is read or written at once, and its address in device memory. */
-struct piece { int64_t fd; uint64_t offset, length, address; };
+/* A range of a file that is read or written at once, its address in device memory, and whether it has been copied. */
+struct piece { int64_t fd; uint64_t offset, length, address, is_copied; };
 
 /* The arguments of a transfer, with functions of libcuda. target is a memory file that is written, or negative. */
 struct plan {
@@ -37,10 +37,14 @@ struct plan {
   uint64_t target_size;
 };
 
-/* The caller reads the first four numbers, and writes `stop`. The lock protects those that the threads change. */
+/*
+ * The caller reads how many threads run and how many pieces at the beginning have all been copied, and writes `stop`. The
+ * lock protects what the threads change.
+ */
 struct transfer {
-  int64_t running, error, failed_at, done;
+  int64_t running, copied;
   volatile int64_t stop;
+  int64_t error, failed_at;
   pthread_mutex_t lock;
   struct plan plan;
   uint64_t next;
@@ -49,7 +53,7 @@ struct transfer {
 };
 
 /* One of the two buffers of a thread, and the piece that it holds. */
-struct buffer { unsigned char *bytes; void *stream; const struct piece *piece; };
+struct buffer { unsigned char *bytes; void *stream; struct piece *piece; };
 
 /* Errors of CUDA are positive, and those of Linux negative. The first one counts. */
 static void fail(struct transfer *transfer, int error, uint64_t at) {
@@ -63,10 +67,10 @@ static void fail(struct transfer *transfer, int error, uint64_t at) {
   pthread_mutex_unlock(&transfer->lock);
 }
 
-static const struct piece *next_piece(struct transfer *transfer) {
+static struct piece *next_piece(struct transfer *transfer) {
   pthread_mutex_lock(&transfer->lock);
   int is_over = transfer->stop || transfer->next == transfer->plan.piece_count;
-  const struct piece *piece = is_over ? NULL : &transfer->pieces[transfer->next++];
+  struct piece *piece = is_over ? NULL : &transfer->pieces[transfer->next++];
   pthread_mutex_unlock(&transfer->lock);
   return piece;
 }
@@ -102,19 +106,20 @@ static int copy_piece(const struct plan *plan, const struct piece *piece, const 
 
 /* Awaits the copy of a buffer's piece. */
 static void finish(struct transfer *transfer, struct buffer *buffer) {
-  const struct piece *piece = buffer->piece;
+  struct piece *piece = buffer->piece;
   if (!piece) return;
   buffer->piece = NULL;
   fail(transfer, transfer->plan.stream_synchronize(buffer->stream), piece->offset);
   if (transfer->error) return;
   if (transfer->plan.target >= 0) memcpy(transfer->mapped + piece->offset, buffer->bytes, piece->length);
   pthread_mutex_lock(&transfer->lock);
-  transfer->done += (int64_t)piece->length;
+  piece->is_copied = 1;
+  while ((uint64_t)transfer->copied < transfer->next && transfer->pieces[transfer->copied].is_copied) transfer->copied++;
   pthread_mutex_unlock(&transfer->lock);
 }
 
 static void move_pieces(struct transfer *transfer, struct buffer buffers[2]) {
-  const struct piece *piece;
+  struct piece *piece;
   for (int i = 0; (piece = next_piece(transfer)) != NULL; i ^= 1) {
     struct buffer *buffer = &buffers[i];
     finish(transfer, buffer);

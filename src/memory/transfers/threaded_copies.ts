@@ -22,6 +22,8 @@ export interface BufferCopy {
   readonly signal: AbortSignal | undefined;
   /** What is copied, for error messages. */
   readonly what: string;
+  /** Called repeatedly with the number of bytes at the beginning that have all been copied. */
+  readonly onProgress?: ((byteLength: number) => void) | undefined;
 }
 
 /**
@@ -33,7 +35,7 @@ export interface BufferCopy {
  */
 export async function copyInThreads(
   buffer: DeviceBuffer,
-  { fd, direction, signal, what }: BufferCopy,
+  { fd, direction, signal, what, onProgress }: BufferCopy,
 ): Promise<number | undefined> {
   const { byteLength, address, device } = buffer;
   const { session } = allocationOf(buffer);
@@ -57,7 +59,12 @@ export async function copyInThreads(
   const stop = (): void => copy.stop();
   signal?.addEventListener("abort", stop, { once: true });
   try {
-    await waitUntil(() => outcome !== undefined || copy.isOver);
+    await waitUntil(() => {
+      if (outcome !== undefined) return true;
+      const isOver = copy.isOver;
+      onProgress?.(copy.byteLength);
+      return isOver;
+    });
   } finally {
     signal?.removeEventListener("abort", stop);
   }

@@ -35,6 +35,8 @@ export interface WholeMemoryParts {
   readonly stream: CudaStream;
   /** Called after the memory was unmapped. */
   readonly onUnmapped: () => void;
+  /** What the buffer's errors say until the memory is mapped by `mapNow`. Undefined if it is mapped at once. */
+  readonly unmapped?: string | undefined;
 }
 
 /** Memory that is mapped in its entirety. */
@@ -51,6 +53,8 @@ export class WholeMemory {
    * in its place. Undefined while nothing is mapped.
    */
   #memory: bigint | undefined;
+  /** The driver's handle of memory that is not mapped yet. */
+  #unmapped: bigint | undefined;
 
   /**
    * Imports memory and maps it, with as few CUDA calls as possible. Freeing the buffer blocks until the work that uses
@@ -60,19 +64,23 @@ export class WholeMemory {
    * @throws {CudaError} If the descriptor does not refer to memory, or CUDA cannot map it
    */
   constructor(session: Session, device: CudaDevice, parts: WholeMemoryParts) {
-    const { byteLength, used, access, stream, onUnmapped } = parts;
+    const { byteLength, used, access, stream, onUnmapped, unmapped } = parts;
     this.#session = session;
     this.#device = device;
     this.#byteLength = byteLength;
     this.#access = access;
     const memory = this.#import(parts);
     try {
-      this.#address = mapAnywhere(session, device, { memory, byteLength, access, what: this.#what });
+      const what = this.#what;
+      this.#address = unmapped === undefined
+        ? mapAnywhere(session, device, { memory, byteLength, access, what })
+        : attempt(what, () => session.driver.memAddressReserve(byteLength, 0));
     } catch (error) {
       ignoreLoss(() => session.driver.memRelease(memory));
       throw error;
     }
-    this.#memory = memory;
+    if (unmapped === undefined) this.#memory = memory;
+    else this.#unmapped = memory;
     const address = this.#address;
     const opened: OpenedObject = {
       release: (driver) => {
@@ -80,6 +88,7 @@ export class WholeMemory {
           driver.memUnmap(address, byteLength);
           driver.memRelease(this.#memory);
         }
+        if (this.#unmapped !== undefined) driver.memRelease(this.#unmapped);
         driver.memAddressFree(address, byteLength);
       },
     };
@@ -92,6 +101,7 @@ export class WholeMemory {
           ignoreLoss(() => session.driver.memRelease(this.#memory!));
           this.#memory = undefined;
         }
+        if (this.#unmapped !== undefined) ignoreLoss(() => session.driver.memRelease(this.#unmapped!));
         session.opened.delete(opened);
         onUnmapped();
         session.driver.memAddressFree(address, byteLength);
@@ -100,6 +110,19 @@ export class WholeMemory {
     };
     this.#allocation = new Allocation(session, owner, undefined, address, used, device, stream);
     this.buffer = new DeviceBuffer(this.#allocation);
+    if (unmapped !== undefined) this.#allocation.suspend(unmapped);
+  }
+
+  /** Whether the memory is not mapped yet. */
+  get isUnmapped(): boolean {
+    return this.#unmapped !== undefined;
+  }
+
+  /** Maps memory that is not mapped yet. */
+  mapNow(): void {
+    this.#mapHere(this.#unmapped!);
+    this.#unmapped = undefined;
+    this.#allocation.resume();
   }
 
   /** The size of the whole memory in bytes: a multiple of the granularity. */
@@ -163,8 +186,8 @@ export class WholeMemory {
   }
 
   /**
-   * Maps the memory of `next` at these addresses, in place of the memory that is mapped there, if any is. Nothing is
-   * mapped at the addresses of `next` afterwards. If this fails, both are as before. Blocks until the work that uses
+   * Maps the memory of `next` at these addresses, in place of the memory that is mapped there, if any is. The memory of
+   * `next` need not be mapped. Nothing is mapped at the addresses of `next` afterwards. If this fails, both are as before. Blocks until the work that uses
    * either memory is done.
    *
    * @throws {RangeError} If the memory has another size, or is on another device
@@ -176,6 +199,11 @@ export class WholeMemory {
     if (next.#device !== this.#device || next.#byteLength !== this.#byteLength) {
       const place = next.#device === this.#device ? "" : `, and is on device ${next.#device.ordinal}`;
       throw new RangeError(`Cannot ${this.#what}: it has ${countOf(next.#byteLength, "byte")}${place}`);
+    }
+    if (next.#unmapped !== undefined) {
+      this.#exchange(next.#unmapped);
+      next.#unmapped = undefined;
+      return;
     }
     next.#finishWork();
     // The memory is mapped at both addresses for now.
@@ -205,7 +233,9 @@ export class WholeMemory {
       if (last !== undefined) this.#mapHere(last);
       throw error;
     }
-    if (last !== undefined) ignoreLoss(() => driver.memRelease(last));
+    const replaced = last ?? this.#unmapped;
+    this.#unmapped = undefined;
+    if (replaced !== undefined) ignoreLoss(() => driver.memRelease(replaced));
     this.#allocation.resume();
   }
 

@@ -57,8 +57,11 @@ export interface EntryMove {
   readonly to: "device" | "host" | "file";
   /** The signal of the call that moves the entry; undefined if it has none. */
   readonly signal: AbortSignal | undefined;
-  /** Copies the bytes between the device and host memory; the way is that of the move. */
-  copy(): Promise<void>;
+  /**
+   * Copies the bytes between the device and host memory; the way is that of the move. May call `onProgress` repeatedly
+   * with the number of bytes at the beginning that have all been copied.
+   */
+  copy(options?: { onProgress?(byteLength: number): void }): Promise<void>;
 }
 
 /**
@@ -83,7 +86,8 @@ export function checkMove(move: MoveEntry | undefined): void {
   throw new TypeError(`Cannot move an entry with ${whatIs(move)}: the option move is a function`);
 }
 
-const asleep = "it is asleep: wake() maps its memory again";
+/** What the errors of a buffer say whose entry sleeps. */
+export const whyAsleep = "it is asleep: wake() maps its memory again";
 
 /**
  * An entry of a store that this process has mapped. It can sleep: the memory is then unmapped, and its addresses stay
@@ -170,7 +174,7 @@ export class MappedEntry implements Disposable {
       const { mapped, hold, sleep } = this.#parts;
       await mapped.idle();
       this.#check("let sleep");
-      const unmapped = mapped.unmap(asleep);
+      const unmapped = mapped.unmap(whyAsleep);
       try {
         await sleep(hold);
         unmapped.release();
@@ -198,6 +202,7 @@ export class MappedEntry implements Disposable {
       this.#check("wake");
       if (!this.isAsleep) return;
       const { mapped, hold, sleep, wake } = this.#parts;
+      if (mapped.isUnmapped) return mapped.mapNow();
       const { handle, name } = await wake(hold, options);
       using _closed = handle;
       try {
@@ -217,9 +222,10 @@ export class MappedEntry implements Disposable {
    *
    * The caller ensures that no work which uses the memory is enqueued meanwhile.
    *
-   * @param next An entry of the same size on the same device, such as the next generation, which must not sleep
+   * @param next An entry of the same size on the same device, such as the next generation. It is awake, or has been
+   * mapped by `mapEntry` with the option `asleep`
    * @throws {RangeError} If the memory of `next` has another size, or is on another device
-   * @throws {ReferenceError} If one of the two was disposed, or `next` sleeps
+   * @throws {ReferenceError} If one of the two was disposed, or `next` sleeps, unless it has never been awake
    * @throws {CudaError} If CUDA cannot map the memory
    */
   replaceBy(next: MappedEntry): Promise<void> {
@@ -229,9 +235,12 @@ export class MappedEntry implements Disposable {
     return this.#inTurn(async () => {
       this.#check("replace");
       const { mapped, hold } = this.#parts, other = next.#parts;
-      await Promise.all([mapped.idle(), next.#last.then(() => other.mapped.idle())]);
+      await Promise.all([mapped.idle(), next.#last]);
+      if (!other.mapped.isUnmapped) {
+        await other.mapped.idle();
+        void next.buffer.address;
+      }
       this.#check("replace");
-      void next.buffer.address;
       mapped.replaceBy(other.mapped);
       // From now on, `next` holds what this entry has held, and releases it.
       [hold.id, other.hold.id] = [other.hold.id, hold.id];

@@ -24,17 +24,19 @@ const maximumLanes = 8;
  */
 export async function copyStaged(
   buffer: DeviceBuffer,
-  { fd, direction, signal }: {
+  { fd, direction, signal, onProgress }: {
     readonly fd: number;
     readonly direction: "to file" | "from file";
     readonly signal: AbortSignal | undefined;
+    /** Called repeatedly with the number of bytes at the beginning that have all been copied. */
+    readonly onProgress?: ((byteLength: number) => void) | undefined;
   },
 ): Promise<void> {
   const { device, byteLength } = buffer;
   const what = "the move of an entry";
   // A large copy is made by threads, if the driver can.
   if (direction === "from file" || isSafeToMap(fd, byteLength)) {
-    const copied = await copyInThreads(buffer, { fd, direction, signal, what });
+    const copied = await copyInThreads(buffer, { fd, direction, signal, what, onProgress });
     if (copied === byteLength) return;
     if (copied !== undefined) throw tooShort(byteLength);
   }

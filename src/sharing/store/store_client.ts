@@ -36,6 +36,7 @@ import {
   type MoveEntry,
   type NamedHandle,
   type WakeEntryOptions,
+  whyAsleep,
 } from "./mapped_entry.ts";
 import { copyStaged } from "./staged_copy.ts";
 import type { ShareableHandle } from "../../memory/handles/shareable_handle.ts";
@@ -244,6 +245,11 @@ export interface MapEntryOptions extends MapOptions {
   move?(move: EntryMove): Promise<string | void>;
   /** The rank whose memory to map, and the number of ranks, if they were published together. */
   rank?: readonly [rank: number, count: number];
+  /**
+   * Whether the entry that `mapEntry` returns sleeps until `wake`. False by default. An entry that is only to take the
+   * place of another one, by `replaceBy`, need not be mapped before. `map` ignores this.
+   */
+  asleep?: boolean;
 }
 
 /** Options of `StoreClient.entries`. */
@@ -339,7 +345,7 @@ const shareOptions: KnownOptions<ShareMemoryOptions> = {
 };
 const mapOptions: KnownOptions<MapEntryOptions> = {
   action: "map memory of a store",
-  names: { write: true, digest: true, rank: true, stream: true, signal: true, move: true },
+  names: { write: true, digest: true, rank: true, stream: true, signal: true, move: true, asleep: true },
 };
 const offloadOptions: KnownOptions<OffloadOptions> = {
   action: "move an entry of a store",
@@ -614,13 +620,16 @@ export class StoreClient implements AsyncDisposable {
     this.#check();
     checkOfferName(name);
     checkOptions(options, mapOptions);
-    const { write = false, digest, signal } = options;
+    const { write = false, asleep = false, digest, signal } = options;
     checkBoolean(write, "write");
+    checkBoolean(asleep, "asleep");
     checkMove(options.move);
     if (digest !== undefined) checkDigest(digest, minimumDigits);
     const { rank = [0, 1] } = options;
     checkRank(rank);
     if (options.stream !== undefined) checkStream(options.stream, sessionOf(this.#cuda));
+    // A buffer alone cannot be woken.
+    const mapping = more.brief === true ? { ...options, asleep: false } : options;
     const awaited = `"${name}" to be published in`;
     const wanted: JsonObject = digest === undefined ? {} : { digest };
     const ranked: JsonObject = rank[1] === 1 ? {} : { rank };
@@ -629,7 +638,9 @@ export class StoreClient implements AsyncDisposable {
     const { document } = answer;
     const id = numberOf(document, "id", 1);
     const hold = { id, isAsleep: false };
-    if (memberOf(document, "place") !== undefined) return await this.#mapMoved(name, hold, { document, options });
+    if (memberOf(document, "place") !== undefined) {
+      return await this.#mapMoved(name, hold, { document, options: mapping });
+    }
     return this.#take(answer, id, () => {
       if (digest !== undefined && textOrUndefined(document, "digest")?.startsWith(digest) !== true) {
         const why = "the store is of an earlier version, which knows no digests";
@@ -642,14 +653,14 @@ export class StoreClient implements AsyncDisposable {
           `Cannot map ${JSON.stringify(name)} for rank ${rank[0]} of ${rank[1]}: ${why}`,
         );
       }
-      return this.#mapPublished(answer, { name, hold, options });
+      return this.#mapPublished(answer, { name, hold, options: mapping });
     });
   }
 
   /** Maps the memory of a published entry, which an answer describes. */
   #mapPublished(
     answer: ReceivedAnswer,
-    { name, hold, options: { stream, write } }: {
+    { name, hold, options: { stream, write, asleep } }: {
       readonly name: string;
       readonly hold: Hold;
       readonly options: MapEntryOptions;
@@ -665,6 +676,7 @@ export class StoreClient implements AsyncDisposable {
       byteLength,
       stream: stream ?? device.defaultStream,
       access: write === true ? "read-write" : "read",
+      unmapped: asleep === true ? whyAsleep : undefined,
     });
     return { mapped, hold, document };
   }
@@ -778,15 +790,16 @@ export class StoreClient implements AsyncDisposable {
       let file: string | void;
       try {
         const { buffer } = mapped;
-        const copy = async (): Promise<void> => {
+        const copy: EntryMove["copy"] = async ({ onProgress } = {}) => {
           if (onHost === undefined) {
             const message = `Cannot bring ${JSON.stringify(name)} back: it lies in the file ${from}; use mapWeights`;
             throw new SharingError("incompatible", message);
           }
-          await copyStaged(buffer, { fd: onHost.fd, direction: to === "device" ? "from file" : "to file", signal });
+          const direction = to === "device" ? "from file" : "to file";
+          await copyStaged(buffer, { fd: onHost.fd, direction, signal, onProgress });
         };
         const metadata = memberOf(document, "metadata");
-        file = await (move ?? (({ copy }) => copy()))({ name, metadata, buffer, from, to, signal, copy });
+        file = await (move ?? (() => copy()))({ name, metadata, buffer, from, to, signal, copy });
         await mapped.idle();
       } finally {
         mapped.buffer[Symbol.dispose]();
@@ -946,13 +959,14 @@ export class StoreClient implements AsyncDisposable {
   /** Maps the memory whose handle arrived with an answer. */
   #mapAnswer(
     { handle }: ReceivedAnswer,
-    { hold, device, size, byteLength, stream, access }: {
+    { hold, device, size, byteLength, stream, access, unmapped }: {
       hold: Hold;
       device: CudaDevice;
       size: number;
       byteLength: number;
       stream: CudaStream;
       access: "read" | "read-write";
+      unmapped?: string | undefined;
     },
   ): WholeMemory {
     if (handle === undefined) throw badMessage("a store's answer comes without its descriptor");
@@ -964,6 +978,7 @@ export class StoreClient implements AsyncDisposable {
       used: byteLength,
       access,
       stream,
+      unmapped,
       onUnmapped: () => this.#releaseHold(hold),
     });
   }
