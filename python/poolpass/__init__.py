@@ -10,23 +10,22 @@ processes. NumPy and PyTorch then use the memory in place.
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from .cuda import driver, initialize
-from .device_array import DeviceArray
-from .errors import CudaError, CudaUnavailableError, SharingError, SharingErrorCode, SharingTimeoutError
-from .messages import PROTOCOL_VERSION
-from .peer import Peer
-from .store import StoreClient, StoreEntry, StoreMapping
-from .stored_memory import StoredMemory
-from .virtual_memory import allocate_virtual, allocate_virtual_array
-
 if TYPE_CHECKING:
     from .channel_consumer import ChannelConsumer, Frame
     from .channel_producer import ChannelProducer, Slot
+    from .cuda import driver, initialize
+    from .device_array import DeviceArray
+    from .errors import CudaError, CudaUnavailableError, SharingError, SharingErrorCode, SharingTimeoutError
     from .exporter import Exporter
     from .imported_memory_pool import ImportedMemoryPool
     from .importer import Importer, Mapping, RemoteOffer
     from .memory_pool import Buffer, MemoryPool
+    from .messages import PROTOCOL_VERSION
     from .offer import Lease, Offer
+    from .peer import Peer
+    from .store import StoreClient, StoreEntry, StoreMapping
+    from .stored_memory import StoredMemory
+    from .virtual_memory import allocate_virtual, allocate_virtual_array
 
 __version__ = "0.1.0"
 
@@ -62,15 +61,23 @@ __all__ = [
     "initialize",
 ]
 
-# Imported on first use, because a client of a store needs none of them.
+# Imported on first use, because a program needs few of them.
 _LATER = {
     "channel_consumer": ("ChannelConsumer", "Frame"),
     "channel_producer": ("ChannelProducer", "Slot"),
+    "cuda": ("driver", "initialize"),
+    "device_array": ("DeviceArray",),
+    "errors": ("CudaError", "CudaUnavailableError", "SharingError", "SharingErrorCode", "SharingTimeoutError"),
     "exporter": ("Exporter",),
     "imported_memory_pool": ("ImportedMemoryPool",),
     "importer": ("Importer", "Mapping", "RemoteOffer"),
     "memory_pool": ("Buffer", "MemoryPool"),
+    "messages": ("PROTOCOL_VERSION",),
     "offer": ("Lease", "Offer"),
+    "peer": ("Peer",),
+    "store": ("StoreClient", "StoreEntry", "StoreMapping"),
+    "stored_memory": ("StoredMemory",),
+    "virtual_memory": ("allocate_virtual", "allocate_virtual_array"),
 }
 _MODULES = {name: module for module, names in _LATER.items() for name in names}
 

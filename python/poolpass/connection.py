@@ -6,7 +6,6 @@ import os
 import socket
 import time
 from collections import deque
-from dataclasses import dataclass, field
 from typing import Collection, Iterator
 
 from .descriptors import close_socket, discard, may_be_pool
@@ -47,17 +46,14 @@ BACKLOG = 256 * 1024
 BATCH = 16_384
 
 
-@dataclass(eq=False)
 class Outgoing:
     """Messages that wait for the peer to read. One with a descriptor is the first and last of its write."""
 
-    data: bytearray
-    descriptor: int | None
-    sent: int = 0
-    is_alone: bool = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.is_alone = self.descriptor is not None
+    def __init__(self, data: bytearray, descriptor: int | None):
+        self.data = data
+        self.descriptor = descriptor
+        self.sent = 0
+        self.is_alone = descriptor is not None
 
     def takes(self, data: bytes) -> bool:
         return not self.is_alone and len(self.data) + len(data) <= BATCH

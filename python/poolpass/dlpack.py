@@ -7,10 +7,10 @@ from __future__ import annotations
 import ctypes
 import itertools
 import sys
-from dataclasses import dataclass
 from typing import Any, Callable
 
 from .dtypes import DType, dtype_of_dlpack
+from .records import Record
 
 CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
 # The version of the structs below.
@@ -78,8 +78,7 @@ _get_pointer_at = _function("PyCapsule_GetPointer", ctypes.c_void_p, ctypes.c_vo
 _clear_error = _function("PyErr_Clear", None)
 
 
-@dataclass
-class _Export:
+class _Export(Record):
     """What a consumer may use until it calls the deleter."""
 
     managed: ctypes.Structure
@@ -177,8 +176,7 @@ def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
-@dataclass
-class ImportedTensor:
+class ImportedTensor(Record):
     """An array of another library. `release` tells the library that it is not used any more."""
 
     address: int

@@ -2,11 +2,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
 from typing import Any, Iterator
 
 from . import messages as m
 from .errors import escape_controls
+from .records import Record
 
 # The rest of a body is the request's number, and the number of bytes that follow.
 MAXIMUM_PART = m.MAXIMUM_BODY - 8
@@ -23,12 +23,11 @@ def asks_of(request: int, document: JsonObject) -> Iterator[m.Ask]:
         yield m.Ask(request, len(data) - begin - len(part), part)
 
 
-@dataclass
-class _Pending:
+class _Pending(Record):
     """The parts of a document that has not arrived completely."""
 
     remaining: int
-    data: bytearray = field(default_factory=bytearray)
+    data: bytearray
 
 
 class Documents:
@@ -44,7 +43,7 @@ class Documents:
         """Adds a part. Returns the document that it completes, if any. Raises ProtocolError."""
         length = len(message.part)
         announced = length + message.remaining
-        pending = self._pending.setdefault(message.request, _Pending(announced))
+        pending = self._pending.setdefault(message.request, _Pending(announced, bytearray()))
         if pending.remaining != announced:
             raise m.ProtocolError(f"The parts of document {message.request} contradict each other")
         # What is announced counts: a peer need not send it first to be refused.

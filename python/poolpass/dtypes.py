@@ -2,8 +2,9 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from typing import Any, Sequence
+
+from .records import Value
 
 # Type codes of DLPack 1.1.
 INT, UINT, FLOAT, BFLOAT, COMPLEX, BOOL = 0, 1, 2, 4, 5, 6
@@ -14,8 +15,7 @@ FLOAT4_E2M1FN = 17
 BYTE_ORDER = "<" if sys.byteorder == "little" else ">"
 
 
-@dataclass(frozen=True)
-class DType:
+class DType(Value):
     """An element type. `typestr` is None if CUDA's array interface cannot represent the type.
 
     An element may consist of several numbers, which DLPack calls lanes.

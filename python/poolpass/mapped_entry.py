@@ -8,7 +8,6 @@ from .descriptors import discard
 from .errors import SharingError, quoted
 from .holding import Holding
 from .limits import deadline_of
-from .moves import bring_back
 from .store_link import Hold, StoreLink
 from .whole_memory import WholeMemory
 
@@ -65,6 +64,8 @@ class MappedEntry:
                 if not self._hold.is_asleep:
                     self._memory.resume()
                     return
+                from .moves import bring_back
+
                 descriptor = bring_back(self._link, self.name, self._hold, deadline_of(timeout))
                 try:
                     self._memory.resume(descriptor)

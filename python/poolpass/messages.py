@@ -1,6 +1,6 @@
 """The messages of the sharing protocol and their encoding, as src/sharing/protocol/PROTOCOL.md specifies them.
 
-Every message is a dataclass with the names that PROTOCOL.md uses. `encode` returns header and body; `decode_header` and
+Every message is an object with the names that PROTOCOL.md uses. `encode` returns header and body; `decode_header` and
 `decode` raise ProtocolError for bytes that break a rule which the message alone shows.
 """
 from __future__ import annotations
@@ -8,10 +8,10 @@ from __future__ import annotations
 import json
 import re
 import struct
-from dataclasses import dataclass
 from typing import Any, Callable, Literal, cast
 
 from .errors import SharingError, SharingErrorCode
+from .records import Record, Value
 
 # The highest version and the lowest one that are known.
 PROTOCOL_VERSION = 3
@@ -90,23 +90,21 @@ def reason_of_error(error: BaseException) -> GoodbyeReason:
     return error.code if error.code in GOODBYE_REASONS else "internal-error"
 
 
-class Message:
-    __slots__ = ()
+class Message(Record):
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and vars(other) == vars(self)
 
 
-@dataclass
 class Hello(Message):
     lowest_version: int
     highest_version: int
     role: Role = "importer"
 
 
-@dataclass
 class Welcome(Message):
     version: int
 
 
-@dataclass
 class Goodbye(Message):
     reason: GoodbyeReason
     lowest_version: int
@@ -114,43 +112,36 @@ class Goodbye(Message):
     text: str
 
 
-@dataclass
 class Wait(Message):
     event: int
 
 
-@dataclass
 class Fired(Message):
     event: int
 
 
-@dataclass
 class Ask(Message):
     request: int
     remaining: int
     part: bytes
 
 
-@dataclass
 class Answer(Message):
     request: int
     remaining: int
     part: bytes
 
 
-@dataclass
 class Memory(Message):
     request: int
 
 
-@dataclass
 class Pool(Message):
     pool: int
     kind: PoolKind
     device_uuid: bytes
 
 
-@dataclass
 class PoolHandle(Message):
     """Answers RequestHandle. The next one repeats the token."""
 
@@ -158,14 +149,12 @@ class PoolHandle(Message):
     token: int
 
 
-@dataclass
 class RequestHandle(Message):
     pool: int
     # That of the last PoolHandle, or 0.
     token: int
 
 
-@dataclass
 class Allocation(Message):
     allocation: int
     pool: int
@@ -173,14 +162,12 @@ class Allocation(Message):
     export_data: bytes
 
 
-@dataclass
 class Event(Message):
     event: int
     device_uuid: bytes
     handle: bytes
 
 
-@dataclass
 class Offer(Message):
     offer: int
     kind: OfferKind
@@ -193,7 +180,6 @@ class Offer(Message):
     metadata: str
 
 
-@dataclass
 class Channel(Message):
     offer: int
     slot_byte_length: int
@@ -202,28 +188,23 @@ class Channel(Message):
     ready_events: list[int]
 
 
-@dataclass
 class Withdraw(Message):
     offer: int
 
 
-@dataclass
 class Recall(Message):
     offer: int
 
 
-@dataclass
 class Forget(Message):
     kind: ForgetKind
     identifier: int
 
 
-@dataclass
 class EventFree(Message):
     event: int
 
 
-@dataclass
 class Frame(Message):
     offer: int
     slot: int
@@ -233,33 +214,27 @@ class Frame(Message):
     metadata: str
 
 
-@dataclass
 class End(Message):
     offer: int
 
 
-@dataclass
 class Held(Message):
     offer: int
 
 
-@dataclass
 class Released(Message):
     offer: int
     event: int
 
 
-@dataclass
 class Withdrawn(Message):
     offer: int
 
 
-@dataclass
 class Join(Message):
     offer: int
 
 
-@dataclass
 class ReleaseSlot(Message):
     offer: int
     slot: int
@@ -267,8 +242,7 @@ class ReleaseSlot(Message):
     event: int
 
 
-@dataclass(frozen=True)
-class _Field:
+class _Field(Value):
     """A field of fixed length, and its permitted values."""
 
     name: str

@@ -9,7 +9,7 @@ from .descriptors import discard
 from .documents import JsonObject, number_of, text_of
 from .errors import SharingError, quoted
 from .staged_copies import copy_file
-from .store_link import Hold, StoreLink
+from .store_link import Hold, StoreLink, device_of
 from .weights_files import check_weights, read_weights, write_weights
 from .whole_memory import WholeMemory
 
@@ -74,11 +74,3 @@ def move(
                 discard(descriptor)
         if request.hold is not None:
             link.forget(request.hold)
-
-
-def device_of(text: str, name: str) -> int:
-    """Returns the ordinal of the device that an entry is on, given its UUID."""
-    try:
-        return cuda().device_of_uuid(parse_uuid(text))
-    except ValueError as error:
-        raise SharingError("device-not-visible", f"Cannot map {quoted(name)}: {error}") from None

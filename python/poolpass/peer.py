@@ -7,9 +7,9 @@ import os
 import select
 import socket
 import struct
-from dataclasses import dataclass
 
 from .errors import SharingError
+from .records import Value
 
 # From asm-generic/socket.h; Python has no name for it yet.
 SO_PEERPIDFD = 77
@@ -18,8 +18,7 @@ PID_FS_MAGIC = 0x50494446
 STATFS_LENGTH = 256
 
 
-@dataclass(frozen=True)
-class Peer:
+class Peer(Value):
     """A process, as the kernel reported it when it connected or began to listen.
 
     `pid` is 0 if the process lives in another PID namespace.

@@ -5,9 +5,7 @@ import math
 import os
 import time
 import weakref
-from dataclasses import dataclass
-from datetime import datetime, timezone
-from typing import Any, Callable, Collection, Literal, Sequence, overload
+from typing import TYPE_CHECKING, Any, Callable, Collection, Literal, Sequence, overload
 
 from . import messages as m
 from .closing import Closing
@@ -20,23 +18,24 @@ from .errors import SharingError, needing_descriptors, quoted
 from .holding import Holding
 from .limits import check_seconds, deadline_of
 from .mapped_entry import MappedEntry
-from .moves import bring_back, device_of, move
 from .peer import Peer
+from .records import Value
 from .sockets import StrPath, check_path
-from .store_link import Hold, Request, StoreLink
+from .store_link import Hold, Request, StoreLink, device_of
 from .stored_memory import MAXIMUM_ENTRY_METADATA, StoredMemory, check_digest
 from .tensor_bundle import BundledTensor, tensors_of
 from .torch_views import TorchViews
 from .users import check_users
 from .whole_memory import Access, WholeMemory
 
+if TYPE_CHECKING:
+    from datetime import datetime
 
 # Seconds between two attempts to move memory that processes have mapped.
 IN_USE_PAUSE = 0.02
 
 
-@dataclass(frozen=True)
-class StoreEntry:
+class StoreEntry(Value):
     """What a store has under a name.
 
     `generation` says how often the name was published, `device` is the UUID of the memory's device, `readers` are the
@@ -405,6 +404,8 @@ class StoreClient(Closing):
         if folder and not os.path.isdir(folder):
             raise NotADirectoryError(f'Cannot move {quoted(name)} to {folder}: give "host", or an existing folder')
         deadline = deadline_of(timeout)
+        from .moves import move
+
         # What this process has released must not be in use.
         self._link.finish_unmapping(deadline)
         which: JsonObject = {"name": name, **({} if _check_rank(rank)[1] == 1 else {"rank": list(rank)})}
@@ -478,6 +479,8 @@ class StoreClient(Closing):
         assert document is not None
         if request.descriptor is None and request.hold is not None:
             # The memory is not on its device.
+            from .moves import bring_back
+
             try:
                 request.descriptor = bring_back(self._link, name, request.hold, deadline)
             except BaseException:
@@ -584,6 +587,8 @@ def _peers_of(entry: JsonObject, name: str) -> tuple[Peer, ...]:
 
 
 def _entry_of(entry: JsonObject) -> StoreEntry:
+    from datetime import datetime, timezone
+
     return StoreEntry(
         name=text_of(entry, "name"),
         nbytes=number_of(entry, "byteLength", 1),

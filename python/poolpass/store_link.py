@@ -2,17 +2,17 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
 from typing import Any, Collection, Literal, get_args
 
 from . import messages as m
 from .connection import Connection, goodbye_error
-from .cuda import cuda
+from .cuda import cuda, parse_uuid
 from .descriptors import discard
 from .documents import Documents, JsonObject, asks_of, number_of
-from .errors import CudaError, SharingError, SharingErrorCode, SharingTimeoutError
+from .errors import CudaError, SharingError, SharingErrorCode, SharingTimeoutError, quoted
 from .event_loop import EventLoop, Pace
 from .holding import UsedStreams
+from .records import Record
 from .sockets import connect
 from .whole_memory import WholeMemory
 
@@ -23,8 +23,7 @@ CONNECT_PAUSE = 0.02
 CODES: tuple[SharingErrorCode, ...] = get_args(SharingErrorCode)
 
 
-@dataclass(eq=False)
-class Hold:
+class Hold(Record):
     """Memory that the process holds: as its writer, or by one map."""
 
     id: int
@@ -42,8 +41,7 @@ class Hold:
         self.is_asleep, other.is_asleep = other.is_asleep, self.is_asleep
 
 
-@dataclass(eq=False)
-class Request:
+class Request(Record):
     """What the store is asked for."""
 
     document: JsonObject
@@ -73,13 +71,12 @@ class Request:
         return self.answer is not None or self.error is not None
 
 
-@dataclass(eq=False)
-class Unmapping:
+class Unmapping(Record):
     """Memory that is unmapped once events have fired."""
 
     memory: WholeMemory
     hold: Hold
-    events: list[Any] = field(default_factory=list)
+    events: list[Any]
 
 
 class StoreLink:
@@ -649,6 +646,14 @@ class StoreLink:
                 self._end_hold(each.hold)
         if done:
             self._pace.restart()
+
+
+def device_of(text: str, name: str) -> int:
+    """Returns the ordinal of the device that an entry is on, given its UUID."""
+    try:
+        return cuda().device_of_uuid(parse_uuid(text))
+    except ValueError as error:
+        raise SharingError("device-not-visible", f"Cannot map {quoted(name)}: {error}") from None
 
 
 def _has_settled(unmapping: Unmapping) -> bool:

@@ -2,12 +2,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 from .device_array import is_shape
 from .dtypes import DTYPES, UINT8, DType, array_of
 from .errors import SharingError
+from .records import Value
 
 # Maps the names of element types in safetensors files to the names in metadata.
 SAFETENSORS = {
@@ -27,8 +27,7 @@ def bits_of(dtype: str) -> int:
     return _BITS.get(dtype) or 8 * DTYPES[dtype].itemsize
 
 
-@dataclass(frozen=True)
-class BundledTensor:
+class BundledTensor(Value):
     """A tensor, and where it lies."""
 
     name: str

@@ -21,31 +21,28 @@ import re
 import sys
 import weakref
 from contextlib import nullcontext
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Mapping, Sequence
 
 from . import __version__
 from . import cuda as cuda_calls
-from .captured import Captured, capture, registered
 from .cuda import cuda
 from .device_array import DeviceArray, is_shape
 from .errors import SharingError, quoted
 from .limits import deadline_of
 from .mapped_entry import MappedEntry
-from .module_tensors import put_into
-from .revision import bytes_of, revision, tree_digests
-from .safetensors_files import SafetensorsFiles
+from .records import Value
 from .store import StoreClient, StoreMapping
 from .stored_memory import Sharing
 from .tensor_bundle import SAFETENSORS_NAMES, BundledTensor, tensors_of
 from .torch_views import TorchViews, torch
-from .write_guard import write_guard
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+    from .captured import Captured
     from .resident import Resident
+    from .safetensors_files import SafetensorsFiles
 
 __all__ = ["Weights", "load", "publish", "resident", "revision_of"]
 
@@ -73,8 +70,7 @@ def _explain_illegal_access() -> str:
 cuda_calls.explain_illegal_access = _explain_illegal_access
 
 
-@dataclass(frozen=True)
-class _Tensor:
+class _Tensor(Value):
     """A tensor, as described by the metadata of the weights. `dtype` and `shape` are the values in the metadata."""
 
     place: BundledTensor
@@ -174,6 +170,8 @@ class Weights(Mapping[str, Any]):
         writing."""
         if not self._entry.is_read_only:
             return nullcontext()
+        from .write_guard import write_guard
+
         places = dict.fromkeys(self._tensors.values())
         return write_guard(self._what, [
             (self._first_address + each.place.byte_offset, each.place.nbytes, each.place.name) for each in places
@@ -298,6 +296,8 @@ class Weights(Mapping[str, Any]):
                 )
 
     def _compute_digest(self) -> str:
+        from .revision import revision, tree_digests
+
         tensors = list(dict.fromkeys(self._tensors.values()))
         digests = tree_digests(self._mapped(each).contiguous() for each in tensors)
         return revision((each.place.name, each.dtype, each.shape, digest) for each, digest in zip(tensors, digests))
@@ -327,6 +327,9 @@ class Weights(Mapping[str, Any]):
 
     def replace_parameters(self, model: Any) -> None:
         """Replaces the parameters of a module that are in the weights and not private."""
+        from .captured import registered
+        from .module_tensors import put_into
+
         kept = {name for name, kind, _, _ in registered(model) if kind != "parameter"}
         found = {
             name: _type_in_torch(tensor.place) for name, tensor in self._tensors.items()
@@ -338,12 +341,17 @@ class Weights(Mapping[str, Any]):
 
     def adopt_copies(self, model: Any) -> None:
         """Makes the buffers and private parameters of the published module the private copies of these weights."""
+        from .captured import registered
+
         for name, _, tensor, _ in registered(model):
             described = self._tensors.get(name)
             if described is not None and described.place.name == name and self._is_private(described):
                 self._copies.append((name, tensor.detach()))
 
     def _put_into(self, model: Any) -> None:
+        from .captured import registered
+        from .module_tensors import put_into
+
         found = {name: _type_in_torch(tensor.place) for name, tensor in self._tensors.items()}
         made: dict[str, Any] = {}
 
@@ -507,10 +515,14 @@ def publish(
     """
     check_entry_name(name)
     if isinstance(source, (str, os.PathLike)):
+        from .safetensors_files import SafetensorsFiles
+
         with SafetensorsFiles(source) as files:
             return _publish(
                 store, name, _FileTensors(files), device, keep, verify, timeout, rank=rank, set=set, share=share
             )
+    from .captured import capture
+
     is_module = isinstance(source, torch().nn.Module)
     tensors = _TorchTensors(capture(source), {"made": _made(device, source)} if is_module else None)
     return _publish(store, name, tensors, device, keep, verify, timeout, rank=rank, set=set, share=share)
@@ -559,6 +571,8 @@ class _TorchTensors:
 
     def write(self, views: TorchViews, array: DeviceArray, offsets: list[int], verify: bool) -> list[bytes]:
         """Writes the tensors to the memory. Returns their digests as computed by the CPU if `verify` is True."""
+        from .revision import bytes_of, tree_digests
+
         for each, begin in zip(self._captured, offsets):
             data = bytes_of(each.in_memory_order)
             views.bytes[begin : begin + data.numel()].copy_(data)
@@ -622,6 +636,8 @@ def _publish(
         assert held._views is not None
         digests = source.write(held._views, memory.array, offsets, verify)
         if verify:
+            from .revision import revision
+
             found = revision(
                 (each["name"], each["dtype"], each["shape"], digest) for each, digest in zip(described, digests)
             )
@@ -681,6 +697,9 @@ def revision_of(source: Any) -> str:
 
     Raises TypeError if a tensor cannot be published.
     """
+    from .captured import capture
+    from .revision import revision, tree_digests
+
     if isinstance(source, Weights):
         return source.digest
     captured = capture(source)

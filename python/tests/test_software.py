@@ -62,6 +62,13 @@ class SoftwareTest(unittest.TestCase):
 class DriverTest(SoftwareTest):
     SHOW = "import poolpass\ntry: print(poolpass.driver())\nexcept poolpass.CudaUnavailableError as error: print(error)"
 
+    def test_imports_are_quick(self) -> None:
+        """What takes long is imported when it is needed."""
+        code = "import poolpass, sys; from poolpass import weights; poolpass.StoreClient; print(*sys.modules)"
+        loaded = subprocess.check_output([sys.executable, "-S", "-c", code], env=support.ENVIRONMENT, text=True).split()
+        slow = {"dataclasses", "datetime", "hashlib", "torch", "urllib.parse", "poolpass.exporter", "poolpass.moves"}
+        self.assertEqual(slow & set(loaded), set())
+
     def test_driver_is_named(self) -> None:
         self.assertEqual(self.run_here(self.SHOW), "software\n")
 
