@@ -13,7 +13,6 @@ PyTorch is imported on first use.
 """
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import os
@@ -741,6 +740,8 @@ def _listed(described: list[dict[str, Any]], end: int) -> tuple[dict[str, Any], 
     the encoded list, which is to be stored in the memory after the tensors; otherwise None. Also returns a digest of the
     list."""
     text = json.dumps(described, ensure_ascii=False, separators=(",", ":")).encode()
+    import hashlib
+
     layout = hashlib.sha256(text).hexdigest()
     if len(text) <= _MAXIMUM_LISTED:
         return {"tensors": described}, None, layout
