@@ -10,8 +10,22 @@ import { useBundles } from "./child_bundles.ts";
 /** The folders with so few tests that one file of `tests/together/` imports all of them. */
 export const smallFolders: readonly string[] = ["conformance", "ptx", "support", "types"];
 
-/** Those that one file of `tests/together/more/` imports. */
-export const smallFoldersOfMore: readonly string[] = ["docs", "files", "mistakes", "notebook", "weights"];
+/** Those that one file of `tests/together/more/` imports: loading the library takes a second. */
+export const smallFoldersOfMore: readonly string[] = [
+  "cli",
+  "compile",
+  "corpus",
+  "differential",
+  "docs",
+  "examples",
+  "files",
+  "kernels",
+  "mistakes",
+  "notebook",
+  "packaging",
+  "python",
+  "weights",
+];
 
 /** Folders within `sharing`, whose tests `deno task test:more` has: they start many processes. */
 const left: readonly string[] = ["hostile", "store"];

@@ -1,4 +1,0 @@
-import { importTests } from "../../support/import_tests.ts";
-
-// Deno loads the library anew for each file: all of these in one take half the time of many.
-await importTests(new URL("../../cli/", import.meta.url));
