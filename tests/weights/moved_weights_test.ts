@@ -1,7 +1,7 @@
 /** Weights that leave their device for host memory, files and folders, and come back the same. */
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { readdirSync, readFileSync, truncateSync, writeFileSync } from "node:fs";
-import { type Cuda, MemoryStore, SharingError, StoreClient } from "../../mod.ts";
+import { type Cuda, MemoryStore, type MemoryStoreOptions, SharingError, StoreClient } from "../../mod.ts";
 import { shimRefusal } from "../../ffi/native/shim/shim.ts";
 import {
   mapWeights,
@@ -15,24 +15,31 @@ import {
 import { writeSafetensors } from "../../safetensors.ts";
 import { testOnEachDriver } from "../support/drivers.ts";
 import { inFolder } from "../support/folders.ts";
+import { isLong } from "../support/test.ts";
 
 interface Context {
   readonly cuda: Cuda;
   readonly folder: string;
+  readonly store: MemoryStore;
   readonly client: StoreClient;
   /** Publishes the tensors "a" and "b", and maybe very many more, and returns their digest. */
   publish(name: string, value: number, more?: number): Promise<string>;
 }
 
-function movedTest(name: string, body: (context: Context) => Promise<void>): void {
+function movedTest(
+  name: string,
+  body: (context: Context) => Promise<void>,
+  options: MemoryStoreOptions = {},
+): void {
   if (shimRefusal() !== undefined) return;
   testOnEachDriver(name, (cuda) =>
     inFolder(async (folder) => {
-      await using store = MemoryStore.listen(cuda, `${folder}/store`);
+      await using store = MemoryStore.listen(cuda, `${folder}/store`, options);
       await using client = await StoreClient.connect(cuda, store.path);
       await body({
         cuda,
         folder,
+        store,
         client,
         async publish(name, value, more = 0) {
           using pool = cuda.device(0).createPool();
@@ -93,6 +100,34 @@ movedTest(
     await assertRejects(() => offloadWeights(client, "org/m", { to: "here" }), RangeError, "absolute path");
   },
 );
+
+movedTest("models take turns on a device that has room for one", async ({ cuda, store, client, publish }) => {
+  await using other = await StoreClient.connect(cuda, store.path);
+  await publish("m", 5);
+  await using first = await mapWeights(client, "m");
+  await using second = await mapWeights(other, "m");
+  const addresses = [first.buffer.address, second.buffer.address];
+  const used = () => store.status()!.statistics.byteLength;
+  const descriptors = () => readdirSync("/proc/self/fd").length;
+  let before = { bytes: 0, descriptors: 0 };
+  for (let cycle = 0; cycle < (isLong ? 200 : 10); cycle++) {
+    await first.sleep();
+    assertEquals(await valuesOf(second), [5, 5]);
+    assertEquals((await assertRejects(() => offloadWeights(client, "m"), SharingError)).code, "in-use");
+    await second.sleep();
+    await offloadWeights(client, "m");
+    await publish("another", 6);
+    await assertRejects(() => first.wake({ signal: AbortSignal.timeout(1) }), DOMException);
+    assert(first.isAsleep);
+    await client.remove("another");
+    await Promise.all([first.wake(), second.wake()]);
+    for (const each of [first, second]) assertEquals(await valuesOf(each), [5, 5]);
+    assertEquals([first.buffer.address, second.buffer.address], addresses);
+    if (cycle === 5) before = { bytes: used(), descriptors: descriptors() };
+  }
+  assertEquals(used(), before.bytes);
+  assert(descriptors() <= before.descriptors + 4, `${descriptors()} descriptors, and ${before.descriptors} before`);
+}, { maxSize: 2 ** 21 });
 
 movedTest("very many tensors come back from a file, with their list", async ({ client, folder, publish }) => {
   const digest = await publish("many", 3, 2000);

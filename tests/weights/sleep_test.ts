@@ -8,6 +8,7 @@ import { cudaErrorNumbers } from "../../src/support/errors.ts";
 import { adaptedCuda } from "../support/adapted_driver.ts";
 import { driverNamed, testOnEachDriver } from "../support/drivers.ts";
 import { inFolder } from "../support/folders.ts";
+import { isLong } from "../support/test.ts";
 
 interface Context {
   readonly cuda: Cuda;
@@ -121,6 +122,28 @@ sleepTest("an update maps the newest generation at the same addresses", async ({
   const error = await assertRejects(() => held.update(), SharingError, '"a" as float32 of 41 instead of float32 of 40');
   assertEquals([error.code, held.generation, await valuesOf(held)], ["layout-changed", 3, [3, 3, 4]]);
   assertEquals(await holdersIn(reader), [[0, 0]]);
+});
+
+sleepTest("between updates, weights are all of one generation, whenever others are published", async (context) => {
+  const { connect, file } = context;
+  const [publisher, reader] = [await connect(), await connect()];
+  const last = isLong ? 50 : 10;
+  const publish = async (generation: number) => {
+    await (await publishWeights(publisher, "m", await file(generation, 10_000)))[Symbol.asyncDispose]();
+  };
+  await publish(1);
+  await using held = await mapWeights(reader, "m");
+  const publishing = (async () => {
+    for (let generation = 2; generation <= last; generation++) await publish(generation);
+  })();
+  while (held.generation < last) {
+    await held.update();
+    const { generation } = held;
+    assertEquals(await valuesOf(held), [generation, generation, generation + 1]);
+  }
+  await publishing;
+  assertEquals(await holdersIn(reader), [[1, 0]]);
+  assertEquals((await reader.entries({ replaced: true })).length, 1);
 });
 
 sleepTest("a failure to map leaves the weights as they were", async ({ cuda, folder, connect, file }) => {

@@ -1,6 +1,6 @@
 /**
- * Writers, readers, the store and its standby are killed, each at any moment. What was published is there, all of it, and
- * nothing is left of those who were killed.
+ * Writers, readers, processes that move an entry or let it sleep, the store and its standby are killed, each at any moment.
+ * What was published is there, all of it, and nothing is left of those who were killed.
  */
 import { assert, assertEquals } from "@std/assert";
 import { readdirSync } from "node:fs";
@@ -13,11 +13,13 @@ import { driverNamed } from "../../support/drivers.ts";
 import { inFolder } from "../../support/folders.ts";
 import { test } from "../../support/test.ts";
 
-const roles = ["writer", "reader", "store", "standby"] as const;
+const users = ["writer", "reader", "mover", "sleeper"] as const;
+type User = typeof users[number];
+const roles = [...users, "store", "standby"] as const;
 type Role = typeof roles[number];
 
 /** How often each of them is killed: most often in one runtime, because the others have the same processes to start. */
-const kills = Number(process.env.POOLPASS_KILLS ?? ("Deno" in globalThis ? 200 : 40));
+const kills = Number(process.env.POOLPASS_KILLS ?? ("Deno" in globalThis ? 100 : 20));
 const seed = Number(process.env.POOLPASS_SEED ?? Date.now() % 1e6);
 /** Milliseconds in which something must happen. */
 const patience = 20_000;
@@ -98,11 +100,15 @@ for (const driver of ["software", "cuda"] as const) {
         const start = (script: string, ...args: string[]) =>
           new Watched(startScript(`children/sharing/${script}.ts`, [driver, ...args]));
         const startStore = () => start("store_process", path, standbyPath);
-        const startUser = (role: "writer" | "reader") => start("store_user", path, role, "weights");
+        const isUser = (role: Role): role is User => role !== "store" && role !== "standby";
+        const entryOf = (role: User) => role === "writer" || role === "reader" ? "weights" : "moved";
+        const startUser = (role: User) => start("store_user", path, role, entryOf(role));
         const running: Record<Role, Watched> = {
           store: startStore(),
           writer: startUser("writer"),
           reader: startUser("reader"),
+          mover: startUser("mover"),
+          sleeper: startUser("sleeper"),
           standby: undefined as never,
         };
         await using _all = {
@@ -113,6 +119,11 @@ for (const driver of ["software", "cuda"] as const) {
         await running.store.until(() => running.store.last.has("serves"), "a store that serves");
         using cuda = open({ driver });
         await using client = await StoreClient.connect(cuda, path, { wait: true });
+        {
+          await using memory = await client.create("moved", 2 ** 20 + 1);
+          memory.buffer.fill(7);
+          await memory.publish();
+        }
         const addStandby = async () => {
           running.store.last.delete("has");
           running.standby = startStore();
@@ -121,18 +132,21 @@ for (const driver of ["software", "cuda"] as const) {
         await addStandby();
         const takeOvers: number[] = [];
         let published = 0;
-        const left: Record<Role, number> = { writer: kills, reader: kills, store: kills, standby: kills };
+        const left = Object.fromEntries(roles.map((role) => [role, kills])) as Record<Role, number>;
         for (let round = 0; roles.some((role) => left[role] > 0); round++) {
           const candidates = roles.filter((role) => left[role] > 0);
           const victim = candidates[Math.floor(random() * candidates.length)]!;
           left[victim]--;
           // Some work first, and then any moment of what comes next.
-          const { writer, reader } = running;
-          const [w, r] = [writer.numberOf("published"), reader.numberOf("read")];
-          await writer.until(() => writer.numberOf("published") > w, `a generation, in round ${round} of seed ${seed}`);
-          await reader.until(() => reader.numberOf("read") > r, `a later reading, in round ${round} of seed ${seed}`);
+          for (const role of users) {
+            const process = running[role], done = process.numberOf("did");
+            await process.until(
+              () => process.numberOf("did") > done,
+              `what a ${role} does in round ${round} of seed ${seed}`,
+            );
+          }
           await new Promise((resolve) => setTimeout(resolve, random() * 20));
-          published = Math.max(published, writer.numberOf("published"));
+          published = Math.max(published, running.writer.numberOf("did"));
           const since = performance.now();
           const killed = running[victim];
           killed.process.kill("SIGKILL");
@@ -142,11 +156,13 @@ for (const driver of ["software", "cuda"] as const) {
             running.store = running.standby;
           }
           await killed[Symbol.asyncDispose]();
-          if (victim === "writer" || victim === "reader") running[victim] = startUser(victim);
+          if (isUser(victim)) running[victim] = startUser(victim);
           else await addStandby();
           // All that a writer was told to be published is there, or something later.
-          published = Math.max(published, killed.numberOf("published"));
-          const [entry] = await client.entries();
+          if (victim === "writer") published = Math.max(published, killed.numberOf("did"));
+          const entries = await client.entries();
+          assertEquals(entries.find(({ name }) => name === "moved")?.generation, 1);
+          const entry = entries.find(({ name }) => name === "weights");
           assert((entry!.metadata as { value: number }).value >= published, `seed ${seed}: ${published} was lost`);
           using mapped = await client.map("weights");
           const words = await mapped.read(Uint32Array);
@@ -155,16 +171,18 @@ for (const driver of ["software", "cuda"] as const) {
           for (const each of Object.values(running)) assertEquals(each.last.get("error"), undefined);
         }
         // Nothing is left of those who were killed.
-        for (const role of ["writer", "reader"] as const) await running[role][Symbol.asyncDispose]();
+        for (const role of users) await running[role][Symbol.asyncDispose]();
         await using operator = await Operator.connect(path);
         const end = performance.now() + patience;
         for (let isClean = false; !isClean;) {
           const status = await operator.status();
           if (status.kind !== "store") throw new Error(status.kind);
-          const held = status.entries.map(({ name, state, readers }) => [name, state, readers.length]);
-          isClean = held.length === 1 && held[0]![2] === 0;
-          if (!isClean && performance.now() > end) assertEquals(held, [["weights", "published", 0]]);
+          const held = status.entries.map(({ name, state, readers }) => `${name} ${state} ${readers.length}`).sort();
+          isClean = held.join() === "moved published 0,weights published 0";
+          if (!isClean && performance.now() > end) throw new Error(`This is left: ${held.join()}`);
         }
+        using moved = await client.mapEntry("moved");
+        assert((await moved.buffer.read(Uint8Array)).every((byte) => byte === 7));
         assert(descriptorCount(running.store.process.pid) < 60, `${descriptorCount(running.store.process.pid)}`);
         takeOvers.sort((a, b) => a - b);
         const [median, most] = [takeOvers[takeOvers.length >> 1]!, takeOvers.at(-1)!];
