@@ -38,15 +38,16 @@ import {
   noDeviceError,
 } from "./cuda_libraries.ts";
 import {
+  encodeAccess,
   LaunchConfig,
-  memAccessDescLayout,
   memAllocationPropLayout,
   memLocationLayout,
   memPoolPropsLayout,
   opaqueStructSizes,
+  writePoolProps,
   writeStruct,
 } from "./structs.ts";
-import { type GraphCalls, graphCalls } from "./graph_calls.ts";
+import { type CudaKernelLaunch, type GraphCalls, graphCalls } from "./graph_calls.ts";
 import { addressOf, foreignBuffer, withoutSign } from "./native/host.ts";
 import { type ThreadCalls, threadFunctions } from "./native/threaded_copies.ts";
 import { stringAt, SystemError } from "./native/shim/shim.ts";
@@ -79,11 +80,6 @@ const current: { device: number } = sharedAmongCopies("currentDevice", () => ({ 
 
 /** The addresses of `threadFunctions`; undefined until they are needed. */
 let threadFunctionAddresses: readonly (bigint | undefined)[] | undefined;
-
-/** A launch, with the `extra` array that passes the packed parameters to `cuLaunchKernel`. */
-interface CudaKernelLaunch extends KernelLaunch {
-  readonly extra: Uint8Array;
-}
 
 /** Implements `Driver` with libcudart and libcuda, or with libcuda alone. */
 export interface CudaDriver extends GraphCalls {}
@@ -396,15 +392,7 @@ export class CudaDriver implements Driver {
     if (props.location.type === memLocationType.device) this.#makeCurrent(props.location.id);
     else this.#makeAnyCurrent();
     const bytes = new Uint8Array(memPoolPropsLayout.byteLength);
-    writeStruct(memPoolPropsLayout, new DataView(bytes.buffer), {
-      values: {
-        "allocType": cudaMemAllocationTypePinned,
-        "handleTypes": props.handleTypes,
-        "location.type": props.location.type,
-        "location.id": props.location.id,
-        "maxSize": props.maxSize,
-      },
-    });
+    writePoolProps(new DataView(bytes.buffer), props);
     this.#check(this.#runtime.cudaMemPoolCreate(this.#out, bytes), "cudaMemPoolCreate");
     return this.#handleOut[0]!;
   }
@@ -924,7 +912,7 @@ export class CudaDriver implements Driver {
         launchParam.end,
       ]).buffer,
     );
-    const launch: CudaKernelLaunch = { ...oneThread(device, kernel), parameters, buffers, extra };
+    const launch: CudaKernelLaunch = { ...oneThread(device, kernel), parameters, buffers, extra, extraAddress: 0n };
     return launch;
   }
 
@@ -1044,18 +1032,6 @@ function nulTerminated(image: string | Uint8Array): Uint8Array {
   // PTX that is passed as bytes may lack the terminating NUL. An extra NUL does no harm to a binary image.
   const bytes = new Uint8Array(image.byteLength + 1);
   bytes.set(image);
-  return bytes;
-}
-
-function encodeAccess(descriptions: readonly MemAccessDesc[]): Uint8Array {
-  const bytes = new Uint8Array(memAccessDescLayout.byteLength * descriptions.length);
-  const view = new DataView(bytes.buffer);
-  for (const [index, { location, flags }] of descriptions.entries()) {
-    writeStruct(memAccessDescLayout, view, {
-      byteOffset: index * memAccessDescLayout.byteLength,
-      values: { "location.type": location.type, "location.id": location.id, flags },
-    });
-  }
   return bytes;
 }
 

@@ -249,6 +249,8 @@ export const minimumVersions: Readonly<Record<string, number>> = {
   cuStreamBeginCapture_v2: 10010,
   cuThreadExchangeStreamCaptureMode: 10010,
 
+  cuGraphExecMemcpyNodeSetParams: 10020,
+  cuGraphExecMemsetNodeSetParams: 10020,
   cuMemGetAllocationGranularity: 10020,
   cuMemCreate: 10020,
   cuMemRelease: 10020,
@@ -263,10 +265,16 @@ export const minimumVersions: Readonly<Record<string, number>> = {
   cuMemGetAccess: 10020,
 
   cuDevicePrimaryCtxRelease_v2: 11000,
+  cuGraphKernelNodeSetAttribute: 11000,
   cuIpcOpenMemHandle_v2: 11000,
 
   cuEventRecordWithFlags: 11010,
   cuGraphUpload: 11010,
+  cuGraphAddEventRecordNode: 11010,
+  cuGraphAddEventWaitNode: 11010,
+  cuGraphExecEventRecordNodeSetEvent: 11010,
+  cuGraphExecEventWaitNodeSetEvent: 11010,
+  cuGraphExecChildGraphNodeSetParams: 11010,
 
   cuMemAllocFromPoolAsync: 11020,
   cuMemFreeAsync: 11020,
@@ -286,15 +294,28 @@ export const minimumVersions: Readonly<Record<string, number>> = {
   cuMemPoolImportPointer: 11020,
 
   cuStreamGetCaptureInfo_v2: 11030,
+  cuStreamUpdateCaptureDependencies: 11030,
+  cuGraphDebugDotPrint: 11030,
 
   cuDeviceGetUuid_v2: 11040,
+  cuGraphAddMemAllocNode: 11040,
+  cuGraphAddMemFreeNode: 11040,
+  cuDeviceGetGraphMemAttribute: 11040,
+  cuDeviceSetGraphMemAttribute: 11040,
+  cuDeviceGraphMemTrim: 11040,
 
   cuLaunchKernelEx: 11060,
+  cuGraphNodeSetEnabled: 11060,
+  cuGraphNodeGetEnabled: 11060,
   cuOccupancyMaxActiveClusters: 11070,
 
   cuGraphInstantiateWithParams: 12000,
+  cuGraphAddKernelNode_v2: 12000,
+  cuGraphExecUpdate_v2: 12000,
+  cuGraphExecKernelNodeSetParams_v2: 12000,
 
   cuFuncGetName: 12030,
+  cuStreamBeginCaptureToGraph: 12030,
   cuFuncGetParamInfo: 12040,
   cuModuleGetFunctionCount: 12040,
   cuModuleEnumerateFunctions: 12040,

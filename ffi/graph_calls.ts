@@ -3,27 +3,79 @@
  *
  * @module
  */
-import { type Driver, streamCaptureStatus } from "../src/driver.ts";
+import { type Driver, graphMemAttribute, type KernelLaunch, streamCaptureStatus } from "../src/driver.ts";
+import { CudaError, cudaErrorNumbers } from "../src/support/errors.ts";
+import { GraphError } from "../src/support/graph_errors.ts";
 import type { DriverFunctions } from "./driver_equivalents.ts";
 import { addressOf, foreignBuffer } from "./native/host.ts";
-import { graphInstantiateParamsLayout, writeStruct } from "./structs.ts";
+import { closeDescriptor, describeDescriptor, readAt } from "./native/shim/descriptors.ts";
+import { createMemoryFile } from "./native/shim/memory_files.ts";
+import { cString } from "./native/shim/shim.ts";
+import {
+  encodeAccess,
+  graphExecUpdateResultInfoLayout,
+  graphInstantiateParamsLayout,
+  memAccessDescLayout,
+  memAllocNodeParamsLayout,
+  nodeAttributes,
+  NodeParams,
+  writePoolProps,
+  writeStruct,
+} from "./structs.ts";
 
 /** The calls of a driver about captures and graphs. */
 export type GraphCalls = Pick<
   Driver,
   | "streamBeginCapture"
+  | "streamBeginCaptureToGraph"
   | "streamEndCapture"
   | "streamGetCaptureInfo"
+  | "streamUpdateCaptureDependencies"
   | "threadExchangeStreamCaptureMode"
+  | "graphCreate"
   | "graphDestroy"
+  | "graphClone"
+  | "graphNodeFindInClone"
+  | "graphAddKernelNode"
+  | "graphAddMemcpyNode"
+  | "graphAddMemsetNode"
+  | "graphAddEmptyNode"
+  | "graphAddChildGraphNode"
+  | "graphAddEventRecordNode"
+  | "graphAddEventWaitNode"
+  | "graphAddMemAllocNode"
+  | "graphAddMemFreeNode"
+  | "graphAddDependencies"
+  | "graphRemoveDependencies"
+  | "graphDestroyNode"
   | "graphGetNodes"
   | "graphNodeGetType"
   | "graphGetEdges"
+  | "graphDebugDotPrint"
   | "graphInstantiate"
   | "graphUpload"
   | "graphLaunch"
   | "graphExecDestroy"
+  | "graphExecUpdate"
+  | "graphExecKernelNodeSetParams"
+  | "graphExecMemcpyNodeSetParams"
+  | "graphExecMemsetNodeSetParams"
+  | "graphExecEventRecordNodeSetEvent"
+  | "graphExecEventWaitNodeSetEvent"
+  | "graphExecChildGraphNodeSetParams"
+  | "graphNodeSetEnabled"
+  | "graphNodeGetEnabled"
+  | "deviceGetGraphMemAttribute"
+  | "deviceSetGraphMemAttribute"
+  | "deviceGraphMemTrim"
 >;
+
+/** A launch, with the `extra` array that passes the packed parameters to `cuLaunchKernel` and to nodes of graphs. */
+export interface CudaKernelLaunch extends KernelLaunch {
+  readonly extra: Uint8Array;
+  /** The address of `extra`; 0 until a node of a graph needs it. */
+  extraAddress: bigint;
+}
 
 /** What the calls need of the driver that they belong to. */
 interface DriverServices {
@@ -37,12 +89,50 @@ const wordOut = new BigUint64Array(1);
 const out = new Uint8Array(wordOut.buffer);
 const intOut = new Int32Array(wordOut.buffer);
 
+const replacingDependencies = 1;
+const knownAttributes: readonly number[] = Object.values(graphMemAttribute);
+const params = new NodeParams();
+
 /** Returns the calls of a driver about captures and graphs. */
 export function graphCalls(cuda: DriverFunctions, { makeCurrent, check }: DriverServices): GraphCalls {
+  /** The primary context of each device that has been used. It exists until the process exits. */
+  const contexts: bigint[] = [];
+
+  const contextOf = (device: number): bigint => {
+    const known = contexts[device];
+    if (known !== undefined) return known;
+    makeCurrent(device);
+    check(cuda.cuCtxGetCurrent(out), "cuCtxGetCurrent");
+    return contexts[device] = wordOut[0]!;
+  };
+
+  const kernelParams = (launch: KernelLaunch): Uint8Array => {
+    const own = launch as CudaKernelLaunch;
+    if (own.extraAddress === 0n) own.extraAddress = addressOf(own.extra);
+    return params.fillKernel(launch, own.extraAddress);
+  };
+
+  /** Throws the error of a call, with CUDA's reason and the node at fault. */
+  const failWithNode = (number: number, call: string, { result, node }: { result: number; node: bigint }): never => {
+    try {
+      check(number, call);
+    } catch (error) {
+      // Also an error about an old driver, which names no node.
+      if (!(error instanceof CudaError) || error.number !== number || result === 0) throw error;
+    }
+    throw new GraphError(number, call, { result, node: node === 0n ? undefined : node });
+  };
+
   return {
     streamBeginCapture(device, stream, mode) {
       makeCurrent(device);
       check(cuda.cuStreamBeginCapture_v2(stream, mode), "cudaStreamBeginCapture");
+    },
+    streamBeginCaptureToGraph(device, stream, graph, dependencies, mode) {
+      makeCurrent(device);
+      const [nodes, count] = handles(dependencies);
+      const result = cuda.cuStreamBeginCaptureToGraph(stream, graph, nodes, 0n, count, mode);
+      check(result, "cudaStreamBeginCaptureToGraph");
     },
     streamEndCapture(device, stream) {
       makeCurrent(device);
@@ -64,12 +154,104 @@ export function graphCalls(cuda: DriverFunctions, { makeCurrent, check }: Driver
         dependencies: isActive ? handlesAt(results[2]!, Number(results[3])) : [],
       };
     },
+    streamUpdateCaptureDependencies(device, stream, nodes) {
+      makeCurrent(device);
+      const result = cuda.cuStreamUpdateCaptureDependencies(stream, ...handles(nodes), replacingDependencies);
+      check(result, "cudaStreamUpdateCaptureDependencies");
+    },
     threadExchangeStreamCaptureMode(mode) {
       intOut[0] = mode;
       check(cuda.cuThreadExchangeStreamCaptureMode(out), "cudaThreadExchangeStreamCaptureMode");
       return intOut[0];
     },
 
+    graphCreate() {
+      check(cuda.cuGraphCreate(out, 0), "cudaGraphCreate");
+      return wordOut[0]!;
+    },
+    graphClone(graph) {
+      check(cuda.cuGraphClone(out, graph), "cudaGraphClone");
+      return wordOut[0]!;
+    },
+    graphNodeFindInClone(node, clone) {
+      check(cuda.cuGraphNodeFindInClone(out, node, clone), "cudaGraphNodeFindInClone");
+      return wordOut[0]!;
+    },
+    graphAddKernelNode(graph, dependencies, launch, attributes) {
+      makeCurrent(launch.device);
+      const result = cuda.cuGraphAddKernelNode_v2(out, graph, ...handles(dependencies), kernelParams(launch));
+      check(result, "cudaGraphAddKernelNode");
+      const node = wordOut[0]!;
+      for (const [id, value] of attributes === undefined ? [] : nodeAttributes(attributes)) {
+        try {
+          check(cuda.cuGraphKernelNodeSetAttribute(node, id, value), "cudaGraphKernelNodeSetAttribute");
+        } catch (error) {
+          cuda.cuGraphDestroyNode(node);
+          throw error;
+        }
+      }
+      return node;
+    },
+    graphAddMemcpyNode(device, graph, dependencies, copy) {
+      const context = contextOf(device);
+      const result = cuda.cuGraphAddMemcpyNode(out, graph, ...handles(dependencies), params.fillMemcpy(copy), context);
+      check(result, "cudaGraphAddMemcpyNode");
+      return wordOut[0]!;
+    },
+    graphAddMemsetNode(device, graph, dependencies, fill) {
+      const context = contextOf(device);
+      const result = cuda.cuGraphAddMemsetNode(out, graph, ...handles(dependencies), params.fillMemset(fill), context);
+      check(result, "cudaGraphAddMemsetNode");
+      return wordOut[0]!;
+    },
+    graphAddEmptyNode(graph, dependencies) {
+      check(cuda.cuGraphAddEmptyNode(out, graph, ...handles(dependencies)), "cudaGraphAddEmptyNode");
+      return wordOut[0]!;
+    },
+    graphAddChildGraphNode(graph, dependencies, child) {
+      check(cuda.cuGraphAddChildGraphNode(out, graph, ...handles(dependencies), child), "cudaGraphAddChildGraphNode");
+      return wordOut[0]!;
+    },
+    graphAddEventRecordNode(graph, dependencies, event) {
+      check(cuda.cuGraphAddEventRecordNode(out, graph, ...handles(dependencies), event), "cudaGraphAddEventRecordNode");
+      return wordOut[0]!;
+    },
+    graphAddEventWaitNode(graph, dependencies, event) {
+      check(cuda.cuGraphAddEventWaitNode(out, graph, ...handles(dependencies), event), "cudaGraphAddEventWaitNode");
+      return wordOut[0]!;
+    },
+    graphAddMemAllocNode(graph, dependencies, props, accesses, byteLength) {
+      const bytes = new Uint8Array(memAllocNodeParamsLayout.byteLength);
+      const view = new DataView(bytes.buffer);
+      const descriptions = encodeAccess(accesses);
+      writePoolProps(view, props);
+      writeStruct(memAllocNodeParamsLayout, view, {
+        values: {
+          accessDescs: descriptions.length === 0 ? 0n : addressOf(descriptions),
+          accessDescCount: descriptions.length / memAccessDescLayout.byteLength,
+          bytesize: byteLength,
+        },
+      });
+      check(cuda.cuGraphAddMemAllocNode(out, graph, ...handles(dependencies), bytes), "cudaGraphAddMemAllocNode");
+      return { node: wordOut[0]!, address: view.getBigUint64(memAllocNodeParamsLayout.fields.dptr.offset, true) };
+    },
+    graphAddMemFreeNode(graph, dependencies, address) {
+      check(cuda.cuGraphAddMemFreeNode(out, graph, ...handles(dependencies), address), "cudaGraphAddMemFreeNode");
+      return wordOut[0]!;
+    },
+    graphAddDependencies(graph, edges) {
+      const [from, count] = handles(edges.map(([node]) => node));
+      const [to] = handles(edges.map(([, node]) => node));
+      check(cuda.cuGraphAddDependencies(graph, from, to, count), "cudaGraphAddDependencies");
+    },
+    graphRemoveDependencies(graph, edges) {
+      const [from, count] = handles(edges.map(([node]) => node));
+      const [to] = handles(edges.map(([, node]) => node));
+      check(cuda.cuGraphRemoveDependencies(graph, from, to, count), "cudaGraphRemoveDependencies");
+    },
+    graphDestroyNode(node) {
+      check(cuda.cuGraphDestroyNode(node), "cudaGraphDestroyNode");
+    },
     graphDestroy(graph) {
       check(cuda.cuGraphDestroy(graph), "cudaGraphDestroy");
     },
@@ -93,10 +275,26 @@ export function graphCalls(cuda: DriverFunctions, { makeCurrent, check }: Driver
       check(cuda.cuGraphGetEdges(graph, bytesOf(from), bytesOf(to), out), call);
       return Array.from(from, (node, index) => [node, to[index]!] as const);
     },
+    graphDebugDotPrint(graph, flags) {
+      const file = createMemoryFile("poolpass-graph", 0);
+      try {
+        const result = cuda.cuGraphDebugDotPrint(graph, cString(`/proc/self/fd/${file}`), flags);
+        check(result, "cudaGraphDebugDotPrint");
+        const bytes = new Uint8Array(describeDescriptor(file).byteLength);
+        return new TextDecoder().decode(bytes.subarray(0, readAt(file, bytes)));
+      } finally {
+        closeDescriptor(file);
+      }
+    },
     graphInstantiate(graph, flags) {
       const parameters = new Uint8Array(graphInstantiateParamsLayout.byteLength);
-      writeStruct(graphInstantiateParamsLayout, new DataView(parameters.buffer), { values: { flags } });
-      check(cuda.cuGraphInstantiateWithParams(out, graph, parameters), "cudaGraphInstantiate");
+      const view = new DataView(parameters.buffer);
+      writeStruct(graphInstantiateParamsLayout, view, { values: { flags } });
+      const call = "cudaGraphInstantiate";
+      const { result_out: reason, hErrNode_out: node } = graphInstantiateParamsLayout.fields;
+      const number = cuda.cuGraphInstantiateWithParams(out, graph, parameters);
+      const result = view.getInt32(reason.offset, true);
+      if (number !== 0) failWithNode(number, call, { result, node: view.getBigUint64(node.offset, true) });
       return wordOut[0]!;
     },
     graphUpload(device, exec, stream) {
@@ -110,12 +308,77 @@ export function graphCalls(cuda: DriverFunctions, { makeCurrent, check }: Driver
     graphExecDestroy(exec) {
       check(cuda.cuGraphExecDestroy(exec), "cudaGraphExecDestroy");
     },
+    graphExecUpdate(exec, graph) {
+      const info = new Uint8Array(graphExecUpdateResultInfoLayout.byteLength);
+      const view = new DataView(info.buffer);
+      const { result: reason, errorNode } = graphExecUpdateResultInfoLayout.fields;
+      const number = cuda.cuGraphExecUpdate_v2(exec, graph, info);
+      const result = view.getInt32(reason.offset, true);
+      if (number === 0) return;
+      failWithNode(number, "cudaGraphExecUpdate", { result, node: view.getBigUint64(errorNode.offset, true) });
+    },
+    graphExecKernelNodeSetParams(exec, node, launch) {
+      const call = "cudaGraphExecKernelNodeSetParams";
+      check(cuda.cuGraphExecKernelNodeSetParams_v2(exec, node, kernelParams(launch)), call);
+    },
+    graphExecMemcpyNodeSetParams(device, exec, node, copy) {
+      const context = contextOf(device);
+      const call = "cudaGraphExecMemcpyNodeSetParams";
+      check(cuda.cuGraphExecMemcpyNodeSetParams(exec, node, params.fillMemcpy(copy), context), call);
+    },
+    graphExecMemsetNodeSetParams(device, exec, node, fill) {
+      const context = contextOf(device);
+      const call = "cudaGraphExecMemsetNodeSetParams";
+      check(cuda.cuGraphExecMemsetNodeSetParams(exec, node, params.fillMemset(fill), context), call);
+    },
+    graphExecEventRecordNodeSetEvent(exec, node, event) {
+      const call = "cudaGraphExecEventRecordNodeSetEvent";
+      check(cuda.cuGraphExecEventRecordNodeSetEvent(exec, node, event), call);
+    },
+    graphExecEventWaitNodeSetEvent(exec, node, event) {
+      const call = "cudaGraphExecEventWaitNodeSetEvent";
+      check(cuda.cuGraphExecEventWaitNodeSetEvent(exec, node, event), call);
+    },
+    graphExecChildGraphNodeSetParams(exec, node, child) {
+      const call = "cudaGraphExecChildGraphNodeSetParams";
+      check(cuda.cuGraphExecChildGraphNodeSetParams(exec, node, child), call);
+    },
+    graphNodeSetEnabled(exec, node, isEnabled) {
+      check(cuda.cuGraphNodeSetEnabled(exec, node, isEnabled ? 1 : 0), "cudaGraphNodeSetEnabled");
+    },
+    graphNodeGetEnabled(exec, node) {
+      check(cuda.cuGraphNodeGetEnabled(exec, node, out), "cudaGraphNodeGetEnabled");
+      return intOut[0] !== 0;
+    },
+
+    deviceGetGraphMemAttribute(device, attribute) {
+      const call = "cudaDeviceGetGraphMemAttribute";
+      // CUDA would write past the result of an attribute that it may know and the library does not.
+      if (!knownAttributes.includes(attribute)) throw new CudaError(cudaErrorNumbers.cudaErrorInvalidValue, call);
+      contextOf(device);
+      check(cuda.cuDeviceGetGraphMemAttribute(device, attribute, out), call);
+      return wordOut[0]!;
+    },
+    deviceSetGraphMemAttribute(device, attribute, value) {
+      contextOf(device);
+      wordOut[0] = value;
+      check(cuda.cuDeviceSetGraphMemAttribute(device, attribute, out), "cudaDeviceSetGraphMemAttribute");
+    },
+    deviceGraphMemTrim(device) {
+      contextOf(device);
+      check(cuda.cuDeviceGraphMemTrim(device), "cudaDeviceGraphMemTrim");
+    },
   };
 }
 
 /** Reads handles from an array in native memory. */
 function handlesAt(address: bigint, count: number): bigint[] {
   return [...new BigUint64Array(foreignBuffer(address, count * handleByteLength).slice(0))];
+}
+
+/** Returns an array of handles for a call, and their count. */
+function handles(values: readonly bigint[]): [array: Uint8Array, count: bigint] {
+  return [bytesOf(new BigUint64Array(values)), BigInt(values.length)];
 }
 
 function bytesOf({ buffer, byteOffset, byteLength }: BigUint64Array): Uint8Array {

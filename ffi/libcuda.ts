@@ -114,6 +114,232 @@ export const libcuda = {
   cuGraphUpload: { parameters: ["u64", /* CUgraphExec hGraphExec */ "u64" /* CUstream hStream */], result: "i32" },
   cuGraphLaunch: { parameters: ["u64", /* CUgraphExec hGraphExec */ "u64" /* CUstream hStream */], result: "i32" },
   cuGraphExecDestroy: { parameters: ["u64" /* CUgraphExec hGraphExec */], result: "i32" },
+  cuStreamBeginCaptureToGraph: {
+    parameters: [
+      "u64", // CUstream hStream
+      "u64", // CUgraph hGraph
+      "buffer", // const CUgraphNode *dependencies
+      "u64", // const CUgraphEdgeData *dependencyData
+      "u64", // size_t numDependencies
+      "i32", // CUstreamCaptureMode mode
+    ],
+    result: "i32",
+  },
+  cuStreamUpdateCaptureDependencies: {
+    parameters: [
+      "u64", // CUstream hStream
+      "buffer", // CUgraphNode *dependencies
+      "u64", // size_t numDependencies
+      "u32", // unsigned int flags
+    ],
+    result: "i32",
+  },
+  cuGraphCreate: { parameters: ["buffer", /* CUgraph *phGraph */ "u32" /* unsigned int flags */], result: "i32" },
+  cuGraphClone: {
+    parameters: ["buffer", /* CUgraph *phGraphClone */ "u64" /* CUgraph originalGraph */],
+    result: "i32",
+  },
+  cuGraphNodeFindInClone: {
+    parameters: [
+      "buffer", // CUgraphNode *phNode
+      "u64", // CUgraphNode hOriginalNode
+      "u64", // CUgraph hClonedGraph
+    ],
+    result: "i32",
+  },
+  cuGraphAddKernelNode_v2: {
+    parameters: [
+      "buffer", // CUgraphNode *phGraphNode
+      "u64", // CUgraph hGraph
+      "buffer", // const CUgraphNode *dependencies
+      "u64", // size_t numDependencies
+      "buffer", // const CUDA_KERNEL_NODE_PARAMS *nodeParams
+    ],
+    result: "i32",
+  },
+  cuGraphKernelNodeSetAttribute: {
+    parameters: [
+      "u64", // CUgraphNode hNode
+      "i32", // CUkernelNodeAttrID attr
+      "buffer", // const CUkernelNodeAttrValue *value
+    ],
+    result: "i32",
+  },
+  cuGraphAddMemcpyNode: {
+    parameters: [
+      "buffer", // CUgraphNode *phGraphNode
+      "u64", // CUgraph hGraph
+      "buffer", // const CUgraphNode *dependencies
+      "u64", // size_t numDependencies
+      "buffer", // const CUDA_MEMCPY3D *copyParams
+      "u64", // CUcontext ctx
+    ],
+    result: "i32",
+  },
+  cuGraphAddMemsetNode: {
+    parameters: [
+      "buffer", // CUgraphNode *phGraphNode
+      "u64", // CUgraph hGraph
+      "buffer", // const CUgraphNode *dependencies
+      "u64", // size_t numDependencies
+      "buffer", // const CUDA_MEMSET_NODE_PARAMS *memsetParams
+      "u64", // CUcontext ctx
+    ],
+    result: "i32",
+  },
+  cuGraphAddEmptyNode: {
+    parameters: [
+      "buffer", // CUgraphNode *phGraphNode
+      "u64", // CUgraph hGraph
+      "buffer", // const CUgraphNode *dependencies
+      "u64", // size_t numDependencies
+    ],
+    result: "i32",
+  },
+  cuGraphAddChildGraphNode: {
+    parameters: [
+      "buffer", // CUgraphNode *phGraphNode
+      "u64", // CUgraph hGraph
+      "buffer", // const CUgraphNode *dependencies
+      "u64", // size_t numDependencies
+      "u64", // CUgraph childGraph
+    ],
+    result: "i32",
+  },
+  cuGraphAddEventRecordNode: {
+    parameters: [
+      "buffer", // CUgraphNode *phGraphNode
+      "u64", // CUgraph hGraph
+      "buffer", // const CUgraphNode *dependencies
+      "u64", // size_t numDependencies
+      "u64", // CUevent event
+    ],
+    result: "i32",
+  },
+  cuGraphAddEventWaitNode: {
+    parameters: [
+      "buffer", // CUgraphNode *phGraphNode
+      "u64", // CUgraph hGraph
+      "buffer", // const CUgraphNode *dependencies
+      "u64", // size_t numDependencies
+      "u64", // CUevent event
+    ],
+    result: "i32",
+  },
+  cuGraphAddMemAllocNode: {
+    parameters: [
+      "buffer", // CUgraphNode *phGraphNode
+      "u64", // CUgraph hGraph
+      "buffer", // const CUgraphNode *dependencies
+      "u64", // size_t numDependencies
+      "buffer", // CUDA_MEM_ALLOC_NODE_PARAMS *nodeParams
+    ],
+    result: "i32",
+  },
+  cuGraphAddMemFreeNode: {
+    parameters: [
+      "buffer", // CUgraphNode *phGraphNode
+      "u64", // CUgraph hGraph
+      "buffer", // const CUgraphNode *dependencies
+      "u64", // size_t numDependencies
+      "u64", // CUdeviceptr dptr
+    ],
+    result: "i32",
+  },
+  cuGraphAddDependencies: {
+    parameters: [
+      "u64", // CUgraph hGraph
+      "buffer", // const CUgraphNode *from
+      "buffer", // const CUgraphNode *to
+      "u64", // size_t numDependencies
+    ],
+    result: "i32",
+  },
+  cuGraphRemoveDependencies: {
+    parameters: [
+      "u64", // CUgraph hGraph
+      "buffer", // const CUgraphNode *from
+      "buffer", // const CUgraphNode *to
+      "u64", // size_t numDependencies
+    ],
+    result: "i32",
+  },
+  cuGraphDestroyNode: { parameters: ["u64" /* CUgraphNode hNode */], result: "i32" },
+  cuGraphDebugDotPrint: {
+    parameters: ["u64", /* CUgraph hGraph */ "buffer", /* const char *path */ "u32" /* unsigned int flags */],
+    result: "i32",
+  },
+  cuGraphExecUpdate_v2: {
+    parameters: [
+      "u64", // CUgraphExec hGraphExec
+      "u64", // CUgraph hGraph
+      "buffer", // CUgraphExecUpdateResultInfo *resultInfo
+    ],
+    result: "i32",
+  },
+  cuGraphExecKernelNodeSetParams_v2: {
+    parameters: [
+      "u64", // CUgraphExec hGraphExec
+      "u64", // CUgraphNode hNode
+      "buffer", // const CUDA_KERNEL_NODE_PARAMS *nodeParams
+    ],
+    result: "i32",
+  },
+  cuGraphExecMemcpyNodeSetParams: {
+    parameters: [
+      "u64", // CUgraphExec hGraphExec
+      "u64", // CUgraphNode hNode
+      "buffer", // const CUDA_MEMCPY3D *copyParams
+      "u64", // CUcontext ctx
+    ],
+    result: "i32",
+  },
+  cuGraphExecMemsetNodeSetParams: {
+    parameters: [
+      "u64", // CUgraphExec hGraphExec
+      "u64", // CUgraphNode hNode
+      "buffer", // const CUDA_MEMSET_NODE_PARAMS *memsetParams
+      "u64", // CUcontext ctx
+    ],
+    result: "i32",
+  },
+  cuGraphExecEventRecordNodeSetEvent: {
+    parameters: ["u64", /* CUgraphExec hGraphExec */ "u64", /* CUgraphNode hNode */ "u64" /* CUevent event */],
+    result: "i32",
+  },
+  cuGraphExecEventWaitNodeSetEvent: {
+    parameters: ["u64", /* CUgraphExec hGraphExec */ "u64", /* CUgraphNode hNode */ "u64" /* CUevent event */],
+    result: "i32",
+  },
+  cuGraphExecChildGraphNodeSetParams: {
+    parameters: ["u64", /* CUgraphExec hGraphExec */ "u64", /* CUgraphNode hNode */ "u64" /* CUgraph childGraph */],
+    result: "i32",
+  },
+  cuGraphNodeSetEnabled: {
+    parameters: [
+      "u64", // CUgraphExec hGraphExec
+      "u64", // CUgraphNode hNode
+      "u32", // unsigned int isEnabled
+    ],
+    result: "i32",
+  },
+  cuGraphNodeGetEnabled: {
+    parameters: [
+      "u64", // CUgraphExec hGraphExec
+      "u64", // CUgraphNode hNode
+      "buffer", // unsigned int *isEnabled
+    ],
+    result: "i32",
+  },
+  cuDeviceGetGraphMemAttribute: {
+    parameters: ["i32", /* CUdevice device */ "i32", /* CUgraphMem_attribute attr */ "buffer" /* void *value */],
+    result: "i32",
+  },
+  cuDeviceSetGraphMemAttribute: {
+    parameters: ["i32", /* CUdevice device */ "i32", /* CUgraphMem_attribute attr */ "buffer" /* void *value */],
+    result: "i32",
+  },
+  cuDeviceGraphMemTrim: { parameters: ["i32" /* CUdevice device */], result: "i32" },
   cuStreamGetCtx: {
     parameters: ["u64", /* CUstream hStream */ "buffer" /* CUcontext *pctx */],
     result: "i32",

@@ -4,7 +4,14 @@
  *
  * @module
  */
-import type { KernelLaunch, LaunchAttributes } from "../src/driver.ts";
+import type {
+  GraphCopy,
+  GraphFill,
+  KernelLaunch,
+  LaunchAttributes,
+  MemAccessDesc,
+  MemPoolProps,
+} from "../src/driver.ts";
 import { addressOf } from "./native/host.ts";
 
 /** The C types of struct fields. */
@@ -116,6 +123,84 @@ export const graphInstantiateParamsLayout = {
   },
 } as const;
 
+/** The layout of `CUDA_KERNEL_NODE_PARAMS_v2`. The context is that of the function. */
+export const kernelNodeParamsLayout = {
+  name: "CUDA_KERNEL_NODE_PARAMS",
+  byteLength: 72,
+  fields: {
+    "func": { offset: 0, type: "void *" },
+    "gridDimX": { offset: 8, type: "unsigned int" },
+    "gridDimY": { offset: 12, type: "unsigned int" },
+    "gridDimZ": { offset: 16, type: "unsigned int" },
+    "blockDimX": { offset: 20, type: "unsigned int" },
+    "blockDimY": { offset: 24, type: "unsigned int" },
+    "blockDimZ": { offset: 28, type: "unsigned int" },
+    "sharedMemBytes": { offset: 32, type: "unsigned int" },
+    "kernelParams": { offset: 40, type: "void *" },
+    "extra": { offset: 48, type: "void *" },
+    "kern": { offset: 56, type: "void *" },
+    "ctx": { offset: 64, type: "void *" },
+  },
+} as const;
+
+/** The layout of `CUDA_MEMSET_NODE_PARAMS`. */
+export const memsetNodeParamsLayout = {
+  name: "CUDA_MEMSET_NODE_PARAMS",
+  byteLength: 40,
+  fields: {
+    "dst": { offset: 0, type: "size_t" },
+    "pitch": { offset: 8, type: "size_t" },
+    "value": { offset: 16, type: "unsigned int" },
+    "elementSize": { offset: 20, type: "unsigned int" },
+    "width": { offset: 24, type: "size_t" },
+    "height": { offset: 32, type: "size_t" },
+  },
+} as const;
+
+/** The layout of `CUDA_MEMCPY3D`, without the fields of arrays. */
+export const memcpy3DLayout = {
+  name: "CUDA_MEMCPY3D",
+  byteLength: 200,
+  fields: {
+    "srcMemoryType": { offset: 32, type: "int" },
+    "srcHost": { offset: 40, type: "void *" },
+    "srcDevice": { offset: 48, type: "size_t" },
+    "srcPitch": { offset: 72, type: "size_t" },
+    "srcHeight": { offset: 80, type: "size_t" },
+    "dstMemoryType": { offset: 120, type: "int" },
+    "dstHost": { offset: 128, type: "void *" },
+    "dstDevice": { offset: 136, type: "size_t" },
+    "dstPitch": { offset: 160, type: "size_t" },
+    "dstHeight": { offset: 168, type: "size_t" },
+    "WidthInBytes": { offset: 176, type: "size_t" },
+    "Height": { offset: 184, type: "size_t" },
+    "Depth": { offset: 192, type: "size_t" },
+  },
+} as const;
+
+/** The layout of `CUDA_MEM_ALLOC_NODE_PARAMS`, which begins with a `CUmemPoolProps`. `dptr` is a result. */
+export const memAllocNodeParamsLayout = {
+  name: "CUDA_MEM_ALLOC_NODE_PARAMS",
+  byteLength: 120,
+  fields: {
+    "accessDescs": { offset: 88, type: "void *" },
+    "accessDescCount": { offset: 96, type: "size_t" },
+    "bytesize": { offset: 104, type: "size_t" },
+    "dptr": { offset: 112, type: "size_t" },
+  },
+} as const;
+
+/** The layout of `CUgraphExecUpdateResultInfo`, all of which are results. */
+export const graphExecUpdateResultInfoLayout = {
+  name: "CUgraphExecUpdateResultInfo",
+  byteLength: 24,
+  fields: {
+    "result": { offset: 0, type: "int" },
+    "errorNode": { offset: 8, type: "void *" },
+    "errorFromNode": { offset: 16, type: "void *" },
+  },
+} as const;
+
 /** The sizes in bytes of structs that the library passes on without reading their contents. */
 export const opaqueStructSizes = {
   cudaMemPoolPtrExportData: 64,
@@ -170,11 +255,11 @@ export class LaunchConfig {
     view.setUint32(config.blockDimZ.offset, launch.blockZ, true);
     view.setUint32(config.sharedMemBytes.offset, launch.sharedMemoryBytes, true);
     view.setBigUint64(config.hStream.offset, launch.stream, true);
-    view.setUint32(config.numAttrs.offset, this.#fillAttributes(attributes), true);
+    view.setUint32(config.numAttrs.offset, this.fillAttributes(attributes), true);
   }
 
   /** Fills in the attributes. Returns their number. */
-  #fillAttributes({ clusterDim, cooperative, programmaticStreamSerialization, priority }: LaunchAttributes): number {
+  fillAttributes({ clusterDim, cooperative, programmaticStreamSerialization, priority }: LaunchAttributes): number {
     const view = this.#view;
     let count = 0;
     if (clusterDim !== undefined) {
@@ -208,4 +293,109 @@ export class LaunchConfig {
     this.#view.setInt32(at + attribute.id.offset, id, true);
     return at;
   }
+}
+
+/** Returns the descriptions of access as an array of `cudaMemAccessDesc`. */
+export function encodeAccess(descriptions: readonly MemAccessDesc[]): Uint8Array<ArrayBuffer> {
+  const bytes = new Uint8Array(memAccessDescLayout.byteLength * descriptions.length);
+  const view = new DataView(bytes.buffer);
+  for (const [index, { location, flags }] of descriptions.entries()) {
+    writeStruct(memAccessDescLayout, view, {
+      byteOffset: index * memAccessDescLayout.byteLength,
+      values: { "location.type": location.type, "location.id": location.id, flags },
+    });
+  }
+  return bytes;
+}
+
+const pinnedAllocation = 1;
+
+/** Writes the properties of a pool as a `cudaMemPoolProps`. */
+export function writePoolProps(view: DataView, { handleTypes, location, maxSize }: MemPoolProps): void {
+  writeStruct(memPoolPropsLayout, view, {
+    values: {
+      "allocType": pinnedAllocation,
+      "handleTypes": handleTypes,
+      "location.type": location.type,
+      "location.id": location.id,
+      "maxSize": maxSize,
+    },
+  });
+}
+
+const kernelNode = kernelNodeParamsLayout.fields;
+const memsetNode = memsetNodeParamsLayout.fields;
+const memcpyNode = memcpy3DLayout.fields;
+/** The values of `CUmemorytype` for the ends of a copy: host memory by its address, and any unified address. */
+const copyEnd = { host: 1, unified: 4 } as const;
+
+/** The structs of nodes of graphs, each of which is filled in anew for each call. */
+export class NodeParams {
+  readonly kernel: Uint8Array<ArrayBuffer> = new Uint8Array(kernelNodeParamsLayout.byteLength);
+  readonly memset: Uint8Array<ArrayBuffer> = new Uint8Array(memsetNodeParamsLayout.byteLength);
+  readonly memcpy: Uint8Array<ArrayBuffer> = new Uint8Array(memcpy3DLayout.byteLength);
+  readonly #kernel = new DataView(this.kernel.buffer);
+  readonly #memset = new DataView(this.memset.buffer);
+  readonly #memcpy = new DataView(this.memcpy.buffer);
+
+  /** Fills in a `CUDA_KERNEL_NODE_PARAMS`. `extra` is the address of the array that passes the packed parameters. */
+  fillKernel(launch: KernelLaunch, extra: bigint): Uint8Array<ArrayBuffer> {
+    const view = this.#kernel;
+    view.setBigUint64(kernelNode.func.offset, launch.kernel, true);
+    view.setUint32(kernelNode.gridDimX.offset, launch.gridX, true);
+    view.setUint32(kernelNode.gridDimY.offset, launch.gridY, true);
+    view.setUint32(kernelNode.gridDimZ.offset, launch.gridZ, true);
+    view.setUint32(kernelNode.blockDimX.offset, launch.blockX, true);
+    view.setUint32(kernelNode.blockDimY.offset, launch.blockY, true);
+    view.setUint32(kernelNode.blockDimZ.offset, launch.blockZ, true);
+    view.setUint32(kernelNode.sharedMemBytes.offset, launch.sharedMemoryBytes, true);
+    view.setBigUint64(kernelNode.extra.offset, extra, true);
+    return this.kernel;
+  }
+
+  /** Fills in a `CUDA_MEMSET_NODE_PARAMS`. */
+  fillMemset({ address, value, elementSize, width, height, pitch }: GraphFill): Uint8Array<ArrayBuffer> {
+    const view = this.#memset;
+    view.setBigUint64(memsetNode.dst.offset, address, true);
+    view.setBigUint64(memsetNode.pitch.offset, BigInt(pitch), true);
+    view.setUint32(memsetNode.value.offset, value, true);
+    view.setUint32(memsetNode.elementSize.offset, elementSize, true);
+    view.setBigUint64(memsetNode.width.offset, BigInt(width), true);
+    view.setBigUint64(memsetNode.height.offset, BigInt(height), true);
+    return this.memset;
+  }
+
+  /** Fills in a `CUDA_MEMCPY3D` for a copy in one dimension. */
+  fillMemcpy({ source, destination, byteLength }: GraphCopy): Uint8Array<ArrayBuffer> {
+    const view = this.#memcpy;
+    const size = BigInt(byteLength);
+    const isHostSource = typeof source !== "bigint", isHostTarget = typeof destination !== "bigint";
+    view.setInt32(memcpyNode.srcMemoryType.offset, isHostSource ? copyEnd.host : copyEnd.unified, true);
+    view.setBigUint64(memcpyNode.srcHost.offset, isHostSource ? addressOf(source) : 0n, true);
+    view.setBigUint64(memcpyNode.srcDevice.offset, isHostSource ? 0n : source, true);
+    view.setBigUint64(memcpyNode.srcPitch.offset, size, true);
+    view.setBigUint64(memcpyNode.srcHeight.offset, 1n, true);
+    view.setInt32(memcpyNode.dstMemoryType.offset, isHostTarget ? copyEnd.host : copyEnd.unified, true);
+    view.setBigUint64(memcpyNode.dstHost.offset, isHostTarget ? addressOf(destination) : 0n, true);
+    view.setBigUint64(memcpyNode.dstDevice.offset, isHostTarget ? 0n : destination, true);
+    view.setBigUint64(memcpyNode.dstPitch.offset, size, true);
+    view.setBigUint64(memcpyNode.dstHeight.offset, 1n, true);
+    view.setBigUint64(memcpyNode.WidthInBytes.offset, size, true);
+    view.setBigUint64(memcpyNode.Height.offset, 1n, true);
+    view.setBigUint64(memcpyNode.Depth.offset, 1n, true);
+    return this.memcpy;
+  }
+}
+
+/** Returns each attribute of a launch as its ID and a `CUkernelNodeAttrValue`. */
+export function nodeAttributes(attributes: LaunchAttributes): [id: number, value: Uint8Array<ArrayBuffer>][] {
+  const config = new LaunchConfig();
+  const count = config.fillAttributes(attributes);
+  const { byteLength, fields } = launchAttributeLayout;
+  const valueOffset = fields["value.priority"].offset;
+  return Array.from({ length: count }, (_, index) => {
+    const at = launchConfigLayout.byteLength + index * byteLength;
+    const id = new DataView(config.bytes.buffer).getInt32(at + fields.id.offset, true);
+    return [id, config.bytes.slice(at + valueOffset, at + byteLength)];
+  });
 }

@@ -94,6 +94,12 @@ export const graphNodeType = {
 /** The flags of `cudaGraphInstantiate`. */
 export const graphInstantiateFlags = { autoFreeOnLaunch: 1, useNodePriority: 8 } as const;
 
+/** The values of `cudaGraphMemAttributeType`: 64-bit byte counts. Only the high marks can be set, and only to 0. */
+export const graphMemAttribute = { usedCurrent: 0, usedHigh: 1, reservedCurrent: 2, reservedHigh: 3 } as const;
+
+/** The flags of `cudaGraphDebugDotPrint` that the library uses. Further bits select single kinds of details. */
+export const graphDotFlags = { none: 0, verbose: 1 } as const;
+
 /** The size of `cudaMemPoolPtrExportData` in bytes. */
 export const exportDataByteLength = 64;
 
@@ -206,6 +212,27 @@ export interface StreamCaptureInfo {
   readonly graph: bigint;
   /** The nodes that the next work on the stream will depend on. */
   readonly dependencies: readonly bigint[];
+}
+
+/** A copy in a graph. Host memory that is an array must not be collected while the graph or an executable one uses it. */
+export interface GraphCopy {
+  readonly destination: bigint | Uint8Array;
+  readonly source: bigint | Uint8Array;
+  readonly byteLength: number;
+}
+
+/** A fill in a graph, as in `cudaMemsetParams`. */
+export interface GraphFill {
+  readonly address: bigint;
+  readonly value: number;
+  /** The size of a value in bytes. */
+  readonly elementSize: 1 | 2 | 4;
+  /** The number of values in a row. */
+  readonly width: number;
+  /** The number of rows. */
+  readonly height: number;
+  /** The distance between the beginnings of rows in bytes. Ignored if there is only one row. */
+  readonly pitch: number;
 }
 
 /** Page-locked host memory: the address for the driver, and the buffer for JavaScript. */
@@ -386,9 +413,22 @@ export interface Driver {
   streamIsCapturing(device: number, stream: bigint): boolean;
   /** Begins to capture a stream's work into a new graph. `mode` is one of `streamCaptureMode`. */
   streamBeginCapture(device: number, stream: bigint, mode: number): void;
+  /**
+   * Begins to capture a stream's work into a graph that exists, after the given nodes of it. `streamEndCapture` returns
+   * the same graph. Fails with `cudaErrorCallRequiresNewerDriver` before CUDA 12.3.
+   */
+  streamBeginCaptureToGraph(
+    device: number,
+    stream: bigint,
+    graph: bigint,
+    dependencies: readonly bigint[],
+    mode: number,
+  ): void;
   /** Ends a capture and returns the graph. If the capture was invalidated, fails, and ends it nevertheless. */
   streamEndCapture(device: number, stream: bigint): bigint;
   streamGetCaptureInfo(device: number, stream: bigint): StreamCaptureInfo;
+  /** Replaces the nodes on which a captured stream's next work will depend. */
+  streamUpdateCaptureDependencies(device: number, stream: bigint, nodes: readonly bigint[]): void;
   /** Sets the mode that applies to this thread's potentially unsafe calls. Returns the previous mode. */
   threadExchangeStreamCaptureMode(mode: number): number;
 
@@ -617,20 +657,83 @@ export interface Driver {
    */
   occupancyMaxActiveClusters(launch: KernelLaunch, attributes: LaunchAttributes): number;
 
+  graphCreate(): bigint;
   graphDestroy(graph: bigint): void;
+  graphClone(graph: bigint): bigint;
+  /** Returns the node of a clone that `node` of the original graph became. */
+  graphNodeFindInClone(node: bigint, clone: bigint): bigint;
+  /**
+   * Adds a node that launches a kernel, and returns the node, as all calls of this kind do. Copies the launch, whose
+   * stream is ignored. `launch` must come from this driver's `createKernelLaunch`.
+   */
+  graphAddKernelNode(
+    graph: bigint,
+    dependencies: readonly bigint[],
+    launch: KernelLaunch,
+    attributes?: LaunchAttributes,
+  ): bigint;
+  graphAddMemcpyNode(device: number, graph: bigint, dependencies: readonly bigint[], copy: GraphCopy): bigint;
+  graphAddMemsetNode(device: number, graph: bigint, dependencies: readonly bigint[], fill: GraphFill): bigint;
+  graphAddEmptyNode(graph: bigint, dependencies: readonly bigint[]): bigint;
+  /** Adds a node that runs a copy of `child`. */
+  graphAddChildGraphNode(graph: bigint, dependencies: readonly bigint[], child: bigint): bigint;
+  graphAddEventRecordNode(graph: bigint, dependencies: readonly bigint[], event: bigint): bigint;
+  graphAddEventWaitNode(graph: bigint, dependencies: readonly bigint[], event: bigint): bigint;
+  /** Adds a node that allocates memory with the properties of a pool. The address is fixed from now on. */
+  graphAddMemAllocNode(
+    graph: bigint,
+    dependencies: readonly bigint[],
+    props: MemPoolProps,
+    accesses: readonly MemAccessDesc[],
+    byteLength: number,
+  ): { node: bigint; address: bigint };
+  graphAddMemFreeNode(graph: bigint, dependencies: readonly bigint[], address: bigint): bigint;
+  graphAddDependencies(graph: bigint, edges: readonly (readonly [from: bigint, to: bigint])[]): void;
+  graphRemoveDependencies(graph: bigint, edges: readonly (readonly [from: bigint, to: bigint])[]): void;
+  graphDestroyNode(node: bigint): void;
   /** Returns the nodes of a graph, in the order in which they were added. */
   graphGetNodes(graph: bigint): bigint[];
   /** Returns one of `graphNodeType`. */
   graphNodeGetType(node: bigint): number;
   /** Returns the pairs of nodes where the second one depends on the first one. */
   graphGetEdges(graph: bigint): (readonly [from: bigint, to: bigint])[];
-  /** Creates an executable graph. `flags` are bits of `graphInstantiateFlags`. */
+  /** Returns a description of the graph in the language DOT. `flags` are bits of `graphDotFlags`. */
+  graphDebugDotPrint(graph: bigint, flags: number): string;
+  /**
+   * Creates an executable graph. `flags` are bits of `graphInstantiateFlags`. Throws a `GraphError` if the graph cannot
+   * be executed.
+   */
   graphInstantiate(graph: bigint, flags: number): bigint;
   /** Sends an executable graph to the device, in stream order, without running it. */
   graphUpload(device: number, exec: bigint, stream: bigint): void;
   graphLaunch(device: number, exec: bigint, stream: bigint): void;
   /** Destroys an executable graph. Launches that were enqueued still run. */
   graphExecDestroy(exec: bigint): void;
+  /**
+   * Gives an executable graph the parameters of a graph of the same shape. Launches that were enqueued keep theirs.
+   * Throws a `GraphError` with `cudaErrorGraphExecUpdateFailure` if the graph differs in more than CUDA can change.
+   */
+  graphExecUpdate(exec: bigint, graph: bigint): void;
+  /**
+   * Replaces the launch of a kernel node in an executable graph, from the next launch of the graph on. `node` is the
+   * node of the graph from which the executable graph was made, as for all calls of this kind.
+   */
+  graphExecKernelNodeSetParams(exec: bigint, node: bigint, launch: KernelLaunch): void;
+  graphExecMemcpyNodeSetParams(device: number, exec: bigint, node: bigint, copy: GraphCopy): void;
+  graphExecMemsetNodeSetParams(device: number, exec: bigint, node: bigint, fill: GraphFill): void;
+  graphExecEventRecordNodeSetEvent(exec: bigint, node: bigint, event: bigint): void;
+  graphExecEventWaitNodeSetEvent(exec: bigint, node: bigint, event: bigint): void;
+  graphExecChildGraphNodeSetParams(exec: bigint, node: bigint, child: bigint): void;
+  /** Sets whether a launch runs a node: a kernel, a copy or a fill. The nodes that depend on it run in any case. */
+  graphNodeSetEnabled(exec: bigint, node: bigint, isEnabled: boolean): void;
+  graphNodeGetEnabled(exec: bigint, node: bigint): boolean;
+
+  /** Returns the value of one of `graphMemAttribute`. */
+  deviceGetGraphMemAttribute(device: number, attribute: number): bigint;
+  /** Resets one of the high marks of `graphMemAttribute`: `value` must be 0. */
+  deviceSetGraphMemAttribute(device: number, attribute: number, value: bigint): void;
+  /** Returns memory that graphs have reserved and do not use to the system. */
+  deviceGraphMemTrim(device: number): void;
 
   /** Enables collection by an attached profiling tool, if there is one. Does nothing on the software device. */
   profilerStart(): void;

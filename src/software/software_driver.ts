@@ -16,6 +16,7 @@ import { addressCalls, deviceMemoryCalls, hostMemoryCalls } from "./driver/alloc
 import { copyAndFillCalls } from "./driver/copies_and_fills.ts";
 import { deviceCalls, DriverCore, emulatedCudaVersion } from "./driver/core.ts";
 import { captureAndGraphCalls } from "./driver/graphs.ts";
+import { GraphMemory } from "./driver/graph_memory.ts";
 import { Kernels } from "./driver/kernels.ts";
 import { ProgramMemoryNames } from "./driver/memory_names.ts";
 import { Pools } from "./driver/pools.ts";
@@ -78,8 +79,10 @@ export class SoftwareDriver implements Driver {
       added: (run) => memory.allocations.add(run),
       removed: (run) => memory.forget(run),
     });
-    const parts = { core, streams, memory, names, pools, virtualMemory };
+    const graphMemory = new GraphMemory(core, memory);
+    const parts = { core, streams, memory, names, pools, virtualMemory, graphMemory };
     const kernels = this.#kernels = new Kernels(parts, options);
+    const copies = copyAndFillCalls(parts);
     core.releaseFinished = () => {
       pools.reclaim();
       streams.closeUnusedEvents();
@@ -103,10 +106,10 @@ export class SoftwareDriver implements Driver {
       ...addressCalls(parts),
       ...hostMemoryCalls(parts),
       ...virtualMemory.calls(),
-      ...copyAndFillCalls(parts),
+      ...copies.calls,
       ...kernels.moduleCalls(),
       ...kernels.launchCalls(),
-      ...captureAndGraphCalls(parts),
+      ...captureAndGraphCalls({ ...parts, kernels, nodes: copies.nodes }),
     };
     // Defines the properties one by one: if `Object.assign` added so many properties, V8 would store them in a hash
     // table, where each lookup is slower.

@@ -4,12 +4,18 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import {
+  graphExecUpdateResultInfoLayout,
+  graphInstantiateParamsLayout,
+  kernelNodeParamsLayout,
   launchAttributeId,
   launchAttributeLayout,
   launchConfigLayout,
   memAccessDescLayout,
+  memAllocNodeParamsLayout,
+  memcpy3DLayout,
   memLocationLayout,
   memPoolPropsLayout,
+  memsetNodeParamsLayout,
   type NativeLayout,
   opaqueStructSizes,
 } from "../../ffi/structs.ts";
@@ -22,6 +28,12 @@ const layouts: readonly NativeLayout[] = [
   memAccessDescLayout,
   launchConfigLayout,
   launchAttributeLayout,
+  graphInstantiateParamsLayout,
+  graphExecUpdateResultInfoLayout,
+  kernelNodeParamsLayout,
+  memsetNodeParamsLayout,
+  memcpy3DLayout,
+  memAllocNodeParamsLayout,
 ];
 /** The driver API's names of the runtime's structs. */
 const driverNames: Readonly<Record<string, string>> = {

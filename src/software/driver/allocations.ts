@@ -3,16 +3,15 @@
  *
  * @module
  */
-import { type Driver, graphNodeType, memHandleType, memoryType } from "../../driver.ts";
+import { type Driver, memHandleType, memoryType } from "../../driver.ts";
 import { cudaErrorNumbers } from "../../support/errors.ts";
 import type { Stream, Work } from "../execution/streams.ts";
 import { checkSharing, fail } from "../failure.ts";
-import { GraphAllocation } from "../execution/graph_memory.ts";
 import { refusePlainMemory } from "../memory/host_memory.ts";
 import { addressOfOffset, offsetOfAddress } from "../memory/linear_memory.ts";
-import type { SoftwarePool } from "../memory/software_pool.ts";
 import type { VirtualMemory } from "../memory/virtual/virtual_memory.ts";
 import type { DriverCore } from "./core.ts";
+import type { GraphMemory } from "./graph_memory.ts";
 import type { Pools } from "./pools.ts";
 import {
   type FreeableAllocation,
@@ -30,6 +29,7 @@ interface AllocationParts {
   readonly memory: ProgramMemory;
   readonly pools: Pools;
   readonly virtualMemory: VirtualMemory;
+  readonly graphMemory: GraphMemory;
 }
 
 /**
@@ -50,7 +50,7 @@ type DeviceMemoryCalls = Pick<
  * Returns the driver calls that allocate and free device memory, and that share device memory which does not belong to
  * a pool.
  */
-export function deviceMemoryCalls({ core, streams, memory, pools }: AllocationParts): DeviceMemoryCalls {
+export function deviceMemoryCalls({ core, streams, memory, pools, graphMemory }: AllocationParts): DeviceMemoryCalls {
   const { devices, scheduler, legacyMemory } = core;
   const { allocations } = memory;
 
@@ -75,47 +75,18 @@ export function deviceMemoryCalls({ core, streams, memory, pools }: AllocationPa
     return scheduler.enqueue(stream, () => legacyMemory.release(allocation), { outlivesDevice: true });
   };
 
-  /** The memory of graphs, by address. */
-  const graphAllocations = new Map<bigint, GraphAllocation>();
-
-  const allocateInGraph = (
-    pool: SoftwarePool,
-    { byteLength, stream, call }: { byteLength: number; stream: Stream; call: string },
-  ): bigint => {
-    if (pool.handleTypes !== memHandleType.none) fail(cudaErrorNumbers.cudaErrorNotSupported, call);
-    const { graph } = stream.capture!;
-    core.ensureBoundsTable(stream.device, call);
-    const allocated = legacyMemory.allocate(pool.device ?? stream.device, byteLength);
-    if (allocated === undefined) return core.failForMemory(call);
-    allocations.add(allocated);
-    const address = addressOfOffset(allocated.begin);
-    const allocation = new GraphAllocation(allocated, () => {
-      graphAllocations.delete(address);
-      memory.forget(allocated);
-      legacyMemory.release(allocated);
-    });
-    allocation.hold();
-    graph.allocations.push(allocation);
-    graphAllocations.set(address, allocation);
-    const note = () => memory.isChecked && memory.markFresh(allocated);
-    core.submit(stream, { type: graphNodeType.memAlloc, enqueue: (branch) => scheduler.enqueue(branch, note) });
-    return address;
-  };
-
-  const freeInGraph = (address: bigint, { stream, call }: { stream: Stream; call: string }): void => {
-    const found = graphAllocations.get(address);
-    if (found === undefined || found.isFreedInGraph) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
-    found.isFreedInGraph = true;
-    core.submit(stream, { type: graphNodeType.memFree, enqueue: () => undefined });
-  };
-
   return {
     mallocFromPoolAsync(device, byteLength, pool, stream) {
       const call = "cudaMallocFromPoolAsync";
       const target = streams.target(device, stream, call);
       const found = pools.local(pool, call);
       if (byteLength === 0) return 0n;
-      if (target.capture !== undefined) return allocateInGraph(found, { byteLength, stream: target, call });
+      if (target.capture !== undefined) {
+        if (found.handleTypes !== memHandleType.none) fail(cudaErrorNumbers.cudaErrorNotSupported, call);
+        const { address, operation } = graphMemory.allocate(found.device ?? target.device, byteLength, call);
+        core.submit(target, operation);
+        return address;
+      }
       const block = found.allocate(byteLength, target);
       if (block === undefined) {
         if (found.isAtLimit(byteLength)) fail(cudaErrorNumbers.cudaErrorMemoryAllocation, call);
@@ -136,11 +107,14 @@ export function deviceMemoryCalls({ core, streams, memory, pools }: AllocationPa
       const call = "cudaFreeAsync";
       const target = streams.target(device, stream, call);
       if (address === 0n) return;
-      if (target.capture !== undefined) return freeInGraph(address, { stream: target, call });
-      const ofGraph = graphAllocations.get(address);
+      if (target.capture !== undefined) {
+        core.submit(target, graphMemory.freeOperation(address, call));
+        return;
+      }
+      const ofGraph = graphMemory.at(address);
       if (ofGraph !== undefined) {
         if (!ofGraph.isAlive) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
-        scheduler.enqueue(target, () => ofGraph.free(), { outlivesDevice: true });
+        scheduler.enqueue(target, ofGraph.free(), { outlivesDevice: true });
         return;
       }
       enqueueFree(freeable(address, call), target);

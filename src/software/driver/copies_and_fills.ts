@@ -6,11 +6,18 @@
 import type { HostMemory } from "../memory/host_memory.ts";
 import type { MemoryShadow } from "../memory/check_memory.ts";
 import type { Stream, Work } from "../execution/streams.ts";
-import { type Driver, graphNodeType, memAccessFlags } from "../../driver.ts";
+import { type Driver, type GraphCopy, type GraphFill, graphNodeType, memAccessFlags } from "../../driver.ts";
 import { cudaErrorNumbers } from "../../support/errors.ts";
+import type { GraphOperation } from "../execution/software_graph.ts";
 import { fail } from "../failure.ts";
 import type { DriverCore } from "./core.ts";
-import { type AnyAllocation, isPoolMemory, type ProgramMemory, type RangeUse } from "./program_memory.ts";
+import {
+  type AnyAllocation,
+  isHostPoolMemory,
+  isPoolMemory,
+  type ProgramMemory,
+  type RangeUse,
+} from "./program_memory.ts";
 import type { StreamsAndEvents } from "./streams_and_events.ts";
 
 /** The maximum number of bytes, values or rows that a copy or fill processes before other streams may run. */
@@ -59,9 +66,14 @@ class Copies {
    * the whole source were read before any byte is written.
    */
   copy(stream: Stream, to: Uint8Array, from: Uint8Array, onPart?: (part: Uint8Array) => void): Work | undefined {
+    return this.#core.submit(stream, this.copyOperation(to, from, onPart));
+  }
+
+  /** Returns the operation of a copy. */
+  copyOperation(to: Uint8Array, from: Uint8Array, onPart?: (part: Uint8Array) => void): GraphOperation {
     const { byteLength } = to;
     const isBackward = to.buffer === from.buffer && to.byteOffset > from.byteOffset;
-    return this.#submitSlices(stream, { type: graphNodeType.memcpy, length: byteLength }, (begin, end) => {
+    return this.#inSlices({ type: graphNodeType.memcpy, length: byteLength }, (begin, end) => {
       const [first, last] = isBackward ? [byteLength - end, byteLength - begin] : [begin, end];
       const source = from.subarray(first, last);
       to.set(source, first);
@@ -70,20 +82,20 @@ class Copies {
     });
   }
 
-  fill(stream: Stream, to: Uint8Array | Uint16Array | Uint32Array, value: number): void {
-    this.#submitSlices(stream, { type: graphNodeType.memset, length: to.length }, (begin, end) => {
+  /** Returns the operation of a fill. */
+  fillOperation(to: Uint8Array | Uint16Array | Uint32Array, value: number): GraphOperation {
+    return this.#inSlices({ type: graphNodeType.memset, length: to.length }, (begin, end) => {
       to.fill(value, begin, end);
       this.#noteFill(to.subarray(begin, end));
     });
   }
 
-  /** Enqueues a fill of the first `width` values of each row. Rows start `pitch` values apart. */
-  fillRows(
-    stream: Stream,
-    to: Uint32Array,
+  /** Returns the operation of a fill of the first `width` values of each row. Rows start `pitch` values apart. */
+  fillRowsOperation(
+    to: Uint8Array | Uint16Array | Uint32Array,
     { value, width, pitch, height }: { value: number; width: number; pitch: number; height: number },
-  ): void {
-    this.#submitSlices(stream, { type: graphNodeType.memset, length: height }, (begin, end) => {
+  ): GraphOperation {
+    return this.#inSlices({ type: graphNodeType.memset, length: height }, (begin, end) => {
       for (let row = begin; row < end; row++) {
         to.fill(value, row * pitch, row * pitch + width);
         this.#noteFill(to.subarray(row * pitch, row * pitch + width));
@@ -96,24 +108,23 @@ class Copies {
   }
 
   /**
-   * Submits an operation that divides the range from 0 to `length` into slices and calls `slice` for one of them per
+   * Returns an operation that divides the range from 0 to `length` into slices and calls `slice` for one of them per
    * time slice.
    */
-  #submitSlices(
-    stream: Stream,
+  #inSlices(
     { type, length }: { readonly type: number; readonly length: number },
     slice: (begin: number, end: number) => void,
-  ): Work | undefined {
-    const enqueue = (on: Stream): Work => {
+  ): GraphOperation {
+    const enqueue = (stream: Stream): Work => {
       let done = 0;
-      return this.#core.scheduler.enqueue(on, () => {
+      return this.#core.scheduler.enqueue(stream, () => {
         const end = Math.min(done + sliceLength, length);
         slice(done, end);
         done = end;
         return done === length;
       });
     };
-    return this.#core.submit(stream, { type, enqueue });
+    return { type, enqueue };
   }
 }
 
@@ -139,8 +150,16 @@ type CopyAndFillCalls = Pick<
   | "memsetD2D32Async"
 >;
 
-/** Returns the driver calls that copy and fill memory. */
-export function copyAndFillCalls({ core, streams, memory }: CopyParts): CopyAndFillCalls {
+/** Returns the operations of copies and fills in graphs. */
+export interface NodeOperations {
+  copy(device: number, copy: GraphCopy, call: string): GraphOperation;
+  fill(device: number, fill: GraphFill, call: string): GraphOperation;
+}
+
+/** Returns the driver calls that copy and fill memory, and the same for nodes of graphs. */
+export function copyAndFillCalls(
+  { core, streams, memory }: CopyParts,
+): { calls: CopyAndFillCalls; nodes: NodeOperations } {
   const { devices } = core;
   const copies = new Copies(core, memory.shadow);
 
@@ -166,7 +185,7 @@ export function copyAndFillCalls({ core, streams, memory }: CopyParts): CopyAndF
     return { stream: target, bytes };
   };
 
-  return {
+  const calls: CopyAndFillCalls = {
     memcpyHtoDAsync(device, destination, source, stream) {
       const call = "cudaMemcpyAsync";
       const target = streams.target(device, stream, call);
@@ -207,19 +226,20 @@ export function copyAndFillCalls({ core, streams, memory }: CopyParts): CopyAndF
     memsetAsync(device, address, byte, byteLength, stream) {
       const call = "cudaMemsetAsync";
       const target = streams.target(device, stream, call);
-      copies.fill(target, memory.range(address, byteLength, { call, device: target.device, flags: readWrite }), byte);
+      const to = memory.range(address, byteLength, { call, device: target.device, flags: readWrite });
+      core.submit(target, copies.fillOperation(to, byte));
     },
     memsetD16Async(device, address, value, count, stream) {
       const call = "cuMemsetD16Async";
       const to = rangeToFill(address, 2 * count, { alignment: 2, device, stream, call });
       const halves = new Uint16Array(to.bytes.buffer, to.bytes.byteOffset, count);
-      copies.fill(to.stream, halves, value);
+      core.submit(to.stream, copies.fillOperation(halves, value));
     },
     memsetD32Async(device, address, value, count, stream) {
       const call = "cuMemsetD32Async";
       const to = rangeToFill(address, 4 * count, { alignment: 4, device, stream, call });
       const words = new Uint32Array(to.bytes.buffer, to.bytes.byteOffset, count);
-      copies.fill(to.stream, words, value);
+      core.submit(to.stream, copies.fillOperation(words, value));
     },
     memsetD2D32Async(device, address, pitch, value, width, height, stream) {
       const call = "cuMemsetD2D32Async";
@@ -230,7 +250,55 @@ export function copyAndFillCalls({ core, streams, memory }: CopyParts): CopyAndF
       }
       const to = rangeToFill(address, byteLength, { alignment: 4, device, stream, call });
       const words = new Uint32Array(to.bytes.buffer, to.bytes.byteOffset, byteLength / 4);
-      copies.fillRows(to.stream, words, { value, width, pitch: pitch / 4, height: isEmpty ? 0 : height });
+      const rows = { value, width, pitch: pitch / 4, height: isEmpty ? 0 : height };
+      core.submit(to.stream, copies.fillRowsOperation(words, rows));
     },
   };
+
+  /** Returns one end of a copy in a graph, and where it is: on which device, if it is not on the host. */
+  const endOf = (
+    end: bigint | Uint8Array,
+    byteLength: number,
+    use: RangeUse,
+  ): { bytes: Uint8Array; place: number | undefined } => {
+    if (typeof end !== "bigint") {
+      return { bytes: core.hostMemory.bytesOf(end.subarray(0, byteLength)), place: undefined };
+    }
+    const bytes = rangeForHostCopy(end, byteLength, use);
+    const found = memory.at(end, byteLength, use.call);
+    const isHost = found.kind === "locked" || isHostPoolMemory(found);
+    return { bytes, place: isHost ? undefined : found.device };
+  };
+
+  const nodes: NodeOperations = {
+    copy(device, { source, destination, byteLength }, call) {
+      devices.check(device, call);
+      if (byteLength === 0) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+      const to = endOf(destination, byteLength, { device, call, flags: readWrite });
+      const from = endOf(source, byteLength, { device, call, flags: read });
+      return { ...copies.copyOperation(to.bytes, from.bytes), fixed: [to.place, from.place] };
+    },
+    fill(device, { address, value, elementSize, width, height, pitch }, call) {
+      devices.check(device, call);
+      const isPitched = height > 1;
+      const isWrong = ![1, 2, 4].includes(elementSize) || width === 0 || height === 0 ||
+        address % BigInt(elementSize) !== 0n ||
+        isPitched && (pitch % elementSize !== 0 || pitch < width * elementSize);
+      if (isWrong) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+      const count = isPitched ? (height - 1) * pitch / elementSize + width : width;
+      const bytes = memory.range(address, count * elementSize, { call, device, flags: readWrite });
+      const { buffer, byteOffset } = bytes;
+      const wide = elementSize === 4 ? new Uint32Array(buffer, byteOffset, count) : undefined;
+      const to = wide ?? (elementSize === 2 ? new Uint16Array(buffer, byteOffset, count) : bytes);
+      const place = memory.at(address, count * elementSize, call);
+      const fixed = isPitched
+        ? [place.kind === "locked" ? undefined : place.device, height, width, pitch, elementSize]
+        : [place.kind === "locked" ? undefined : place.device, height];
+      const operation = isPitched
+        ? copies.fillRowsOperation(to, { value, width, pitch: pitch / elementSize, height })
+        : copies.fillOperation(to, value);
+      return { ...operation, fixed };
+    },
+  };
+  return { calls, nodes };
 }

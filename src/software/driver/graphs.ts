@@ -3,13 +3,25 @@
  *
  * @module
  */
-import { type Driver, graphInstantiateFlags, streamCaptureMode, streamCaptureStatus } from "../../driver.ts";
+import {
+  type Driver,
+  graphInstantiateFlags,
+  graphNodeType,
+  memHandleType,
+  memLocationType,
+  streamCaptureMode,
+  streamCaptureStatus,
+} from "../../driver.ts";
 import { cudaErrorNumbers } from "../../support/errors.ts";
+import { GraphError } from "../../support/graph_errors.ts";
 import type { Stream } from "../execution/streams.ts";
 import { fail } from "../failure.ts";
 import { Capture } from "../execution/captures.ts";
-import { ExecutableGraph, type GraphNode, SoftwareGraph } from "../execution/software_graph.ts";
+import { ExecutableGraph, GraphNode, type GraphOperation, SoftwareGraph } from "../execution/software_graph.ts";
+import type { NodeOperations } from "./copies_and_fills.ts";
 import type { DriverCore } from "./core.ts";
+import type { GraphMemory } from "./graph_memory.ts";
+import type { KernelOperation, Kernels } from "./kernels.ts";
 import type { StreamsAndEvents } from "./streams_and_events.ts";
 
 /** The driver calls about captures and graphs. */
@@ -17,25 +29,66 @@ type GraphCalls = Pick<
   Driver,
   | "streamIsCapturing"
   | "streamBeginCapture"
+  | "streamBeginCaptureToGraph"
   | "streamEndCapture"
   | "streamGetCaptureInfo"
+  | "streamUpdateCaptureDependencies"
   | "threadExchangeStreamCaptureMode"
+  | "graphCreate"
   | "graphDestroy"
+  | "graphClone"
+  | "graphNodeFindInClone"
+  | "graphAddKernelNode"
+  | "graphAddMemcpyNode"
+  | "graphAddMemsetNode"
+  | "graphAddEmptyNode"
+  | "graphAddChildGraphNode"
+  | "graphAddEventRecordNode"
+  | "graphAddEventWaitNode"
+  | "graphAddMemAllocNode"
+  | "graphAddMemFreeNode"
+  | "graphAddDependencies"
+  | "graphRemoveDependencies"
+  | "graphDestroyNode"
   | "graphGetNodes"
   | "graphNodeGetType"
   | "graphGetEdges"
+  | "graphDebugDotPrint"
   | "graphInstantiate"
   | "graphUpload"
   | "graphLaunch"
   | "graphExecDestroy"
+  | "graphExecUpdate"
+  | "graphExecKernelNodeSetParams"
+  | "graphExecMemcpyNodeSetParams"
+  | "graphExecMemsetNodeSetParams"
+  | "graphExecEventRecordNodeSetEvent"
+  | "graphExecEventWaitNodeSetEvent"
+  | "graphExecChildGraphNodeSetParams"
+  | "graphNodeSetEnabled"
+  | "graphNodeGetEnabled"
+  | "deviceGetGraphMemAttribute"
+  | "deviceSetGraphMemAttribute"
+  | "deviceGraphMemTrim"
 >;
+
+/** The parts of the driver that the calls in this file use. */
+interface GraphParts {
+  readonly core: DriverCore;
+  readonly streams: StreamsAndEvents;
+  readonly kernels: Kernels;
+  readonly nodes: NodeOperations;
+  readonly graphMemory: GraphMemory;
+}
 
 const modes: readonly number[] = Object.values(streamCaptureMode);
 const allInstantiateFlags = Object.values(graphInstantiateFlags).reduce((all, flag) => all | flag, 0);
 
 /** Returns the driver calls about captures and graphs. */
-export function captureAndGraphCalls({ core, streams }: { core: DriverCore; streams: StreamsAndEvents }): GraphCalls {
-  const { captures, scheduler } = core;
+export function captureAndGraphCalls(
+  { core, streams, kernels, nodes: operations, graphMemory }: GraphParts,
+): GraphCalls {
+  const { captures, scheduler, devices } = core;
   const graphs = new Map<bigint, SoftwareGraph>();
   const execs = new Map<bigint, ExecutableGraph>();
   let captureCount = 0n;
@@ -46,13 +99,51 @@ export function captureAndGraphCalls({ core, streams }: { core: DriverCore; stre
   const execOf = (exec: bigint, call: string): ExecutableGraph => {
     return execs.get(exec) ?? fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
   };
-  const nodeOf = (node: bigint, call: string): GraphNode => {
-    for (const { nodes } of graphs.values()) {
-      const found = nodes.find(({ handle }) => handle === node);
-      if (found !== undefined) return found;
+  /** Returns a node, and its graph. */
+  const nodeOf = (handle: bigint, call: string): { node: GraphNode; graph: SoftwareGraph } => {
+    for (const graph of graphs.values()) {
+      const node = graph.nodes.get(handle);
+      if (node !== undefined) return { node, graph };
     }
     return fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
   };
+  const nodesOf = ({ nodes }: SoftwareGraph, handles: readonly bigint[], call: string): GraphNode[] => {
+    return handles.map((handle) => nodes.get(handle) ?? fail(cudaErrorNumbers.cudaErrorInvalidValue, call));
+  };
+
+  /** Adds a node to a graph, after the given nodes, and returns its handle. */
+  const add = (
+    graph: bigint,
+    dependencies: readonly bigint[],
+    call: string,
+    create: () => { operation: GraphOperation; device?: number },
+  ): bigint => {
+    const found = graphOf(graph, call);
+    const before = nodesOf(found, dependencies, call);
+    if (new Set(before).size !== before.length) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+    const { operation, device = 0 } = create();
+    const handle = core.newHandle();
+    found.add(new GraphNode(handle, { device, operation, dependencies: before }));
+    return handle;
+  };
+
+  /** Refuses what there can be only one of: a graph that allocates or frees memory. */
+  const refuseMemoryNodes = (graph: SoftwareGraph, call: string): void => {
+    if (graph.hasMemoryNodes) fail(cudaErrorNumbers.cudaErrorNotSupported, call);
+  };
+
+  const childOperation = (child: SoftwareGraph): GraphOperation => {
+    return { type: graphNodeType.graph, child: child.clone(() => core.newHandle()), enqueue: () => undefined };
+  };
+
+  /** Returns a node of an executable graph. */
+  const executableNode = (exec: bigint, node: bigint, call: string) => {
+    return execOf(exec, call).node(node) ?? fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+  };
+  const replace = (exec: bigint, node: bigint, { operation, call }: { operation: GraphOperation; call: string }) => {
+    if (!execOf(exec, call).replace(node, operation)) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+  };
+
   const captureOf = (stream: Stream, call: string): Capture => {
     return stream.capture ?? fail(cudaErrorNumbers.cudaErrorIllegalState, call);
   };
@@ -69,7 +160,18 @@ export function captureAndGraphCalls({ core, streams }: { core: DriverCore; stre
       if (!modes.includes(mode)) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
       if (found.capture !== undefined) fail(cudaErrorNumbers.cudaErrorIllegalState, call);
       const graph = new SoftwareGraph(core.newHandle());
+      graphs.set(graph.handle, graph);
       captures.add(new Capture(++captureCount, { graph, origin: found, mode }));
+    },
+    streamBeginCaptureToGraph(device, stream, graph, dependencies, mode) {
+      const call = "cudaStreamBeginCaptureToGraph";
+      const found = streams.stream(device, stream, call);
+      if (found.isDefault) fail(cudaErrorNumbers.cudaErrorStreamCaptureUnsupported, call);
+      if (!modes.includes(mode)) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+      const into = graphOf(graph, call);
+      const after = nodesOf(into, dependencies, call);
+      if (found.capture !== undefined) fail(cudaErrorNumbers.cudaErrorIllegalState, call);
+      captures.add(new Capture(++captureCount, { graph: into, origin: found, mode, after }));
     },
     streamEndCapture(device, stream) {
       const call = "cudaStreamEndCapture";
@@ -80,10 +182,12 @@ export function captureAndGraphCalls({ core, streams }: { core: DriverCore; stre
         fail(cudaErrorNumbers.cudaErrorStreamCaptureUnmatched, call);
       }
       captures.delete(capture);
-      if (capture.isInvalidated || !capture.isJoined) capture.graph.destroy();
+      if ((capture.isInvalidated || !capture.isJoined) && !capture.isIntoGraph) {
+        capture.graph.destroy();
+        graphs.delete(capture.graph.handle);
+      }
       if (capture.isInvalidated) fail(cudaErrorNumbers.cudaErrorStreamCaptureInvalidated, call);
       if (!capture.isJoined) fail(cudaErrorNumbers.cudaErrorStreamCaptureUnjoined, call);
-      graphs.set(capture.graph.handle, capture.graph);
       return capture.graph.handle;
     },
     streamGetCaptureInfo(device, stream) {
@@ -103,6 +207,13 @@ export function captureAndGraphCalls({ core, streams }: { core: DriverCore; stre
         dependencies: nodes.map(({ handle }) => handle),
       };
     },
+    streamUpdateCaptureDependencies(device, stream, nodes) {
+      const call = "cudaStreamUpdateCaptureDependencies";
+      const found = streams.stream(device, stream, call);
+      const capture = captureOf(found, call);
+      if (capture.isInvalidated) fail(cudaErrorNumbers.cudaErrorStreamCaptureInvalidated, call);
+      capture.update(found, nodesOf(capture.graph, nodes, call));
+    },
     threadExchangeStreamCaptureMode(mode) {
       const before = captures.threadMode;
       captures.threadMode = mode;
@@ -113,16 +224,117 @@ export function captureAndGraphCalls({ core, streams }: { core: DriverCore; stre
       graphOf(graph, "cudaGraphDestroy").destroy();
       graphs.delete(graph);
     },
-    graphGetNodes: (graph) => graphOf(graph, "cudaGraphGetNodes").nodes.map(({ handle }) => handle),
-    graphNodeGetType: (node) => nodeOf(node, "cudaGraphNodeGetType").operation.type,
+    graphCreate() {
+      const graph = new SoftwareGraph(core.newHandle());
+      graphs.set(graph.handle, graph);
+      return graph.handle;
+    },
+    graphClone(graph) {
+      const call = "cudaGraphClone";
+      const found = graphOf(graph, call);
+      refuseMemoryNodes(found, call);
+      const clone = found.clone(() => core.newHandle());
+      graphs.set(clone.handle, clone);
+      return clone.handle;
+    },
+    graphNodeFindInClone(node, clone) {
+      const call = "cudaGraphNodeFindInClone";
+      const { nodes, clones } = graphOf(clone, call);
+      const found = clones.get(node);
+      if (found === undefined || !nodes.has(found.handle)) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+      return found.handle;
+    },
+    graphAddKernelNode(graph, dependencies, launch, attributes) {
+      const call = "cudaGraphAddKernelNode";
+      return add(graph, dependencies, call, () => {
+        return { device: launch.device, operation: kernels.nodeOperation(launch, attributes, call) };
+      });
+    },
+    graphAddMemcpyNode(device, graph, dependencies, copy) {
+      const call = "cudaGraphAddMemcpyNode";
+      return add(graph, dependencies, call, () => ({ device, operation: operations.copy(device, copy, call) }));
+    },
+    graphAddMemsetNode(device, graph, dependencies, fill) {
+      const call = "cudaGraphAddMemsetNode";
+      return add(graph, dependencies, call, () => ({ device, operation: operations.fill(device, fill, call) }));
+    },
+    graphAddEmptyNode(graph, dependencies) {
+      const operation: GraphOperation = { type: graphNodeType.empty, enqueue: () => undefined };
+      return add(graph, dependencies, "cudaGraphAddEmptyNode", () => ({ operation }));
+    },
+    graphAddChildGraphNode(graph, dependencies, child) {
+      const call = "cudaGraphAddChildGraphNode";
+      return add(graph, dependencies, call, () => {
+        const found = graphOf(child, call);
+        refuseMemoryNodes(found, call);
+        return { operation: childOperation(found) };
+      });
+    },
+    graphAddEventRecordNode(graph, dependencies, event) {
+      const call = "cudaGraphAddEventRecordNode";
+      return add(graph, dependencies, call, () => streams.recordOperation(event, call));
+    },
+    graphAddEventWaitNode(graph, dependencies, event) {
+      const call = "cudaGraphAddEventWaitNode";
+      return add(graph, dependencies, call, () => streams.waitOperation(event, call));
+    },
+    graphAddMemAllocNode(graph, dependencies, { handleTypes, location }, accesses, byteLength) {
+      const call = "cudaGraphAddMemAllocNode";
+      let address = 0n;
+      const node = add(graph, dependencies, call, () => {
+        const { cudaErrorInvalidValue, cudaErrorNotSupported } = cudaErrorNumbers;
+        const device = location.id;
+        if (location.type !== memLocationType.device || byteLength === 0) fail(cudaErrorInvalidValue, call);
+        if (accesses.some(({ location: { type } }) => type !== memLocationType.device)) {
+          fail(cudaErrorInvalidValue, call);
+        }
+        if (handleTypes !== memHandleType.none) fail(cudaErrorNotSupported, call);
+        devices.check(device, call);
+        const allocated = graphMemory.allocate(device, byteLength, call);
+        address = allocated.address;
+        return { device, operation: allocated.operation };
+      });
+      return { node, address };
+    },
+    graphAddMemFreeNode(graph, dependencies, address) {
+      const call = "cudaGraphAddMemFreeNode";
+      return add(graph, dependencies, call, () => ({ operation: graphMemory.freeOperation(address, call) }));
+    },
+    graphAddDependencies(graph, edges) {
+      const call = "cudaGraphAddDependencies";
+      const found = graphOf(graph, call);
+      const pairs = edges.map((edge) => nodesOf(found, edge, call));
+      if (pairs.some(([from, to]) => from === to || to!.dependencies.has(from!))) {
+        fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+      }
+      for (const [from, to] of pairs) to!.dependencies.add(from!);
+    },
+    graphRemoveDependencies(graph, edges) {
+      const call = "cudaGraphRemoveDependencies";
+      const found = graphOf(graph, call);
+      refuseMemoryNodes(found, call);
+      const pairs = edges.map((edge) => nodesOf(found, edge, call));
+      if (pairs.some(([from, to]) => !to!.dependencies.has(from!))) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+      for (const [from, to] of pairs) to!.dependencies.delete(from!);
+    },
+    graphDestroyNode(node) {
+      const call = "cudaGraphDestroyNode";
+      const { node: found, graph } = nodeOf(node, call);
+      refuseMemoryNodes(graph, call);
+      graph.delete(found);
+    },
+    graphGetNodes: (graph) => [...graphOf(graph, "cudaGraphGetNodes").nodes.keys()],
+    graphNodeGetType: (node) => nodeOf(node, "cudaGraphNodeGetType").node.operation.type,
     graphGetEdges(graph) {
-      const { nodes } = graphOf(graph, "cudaGraphGetEdges");
+      const nodes = [...graphOf(graph, "cudaGraphGetEdges").nodes.values()];
       return nodes.flatMap((node) => [...node.dependencies].map(({ handle }) => [handle, node.handle] as const));
     },
+    graphDebugDotPrint: (graph) => dotOf(graphOf(graph, "cudaGraphDebugDotPrint")),
     graphInstantiate(graph, flags) {
       const call = "cudaGraphInstantiate";
       const found = graphOf(graph, call);
       if ((flags & ~allInstantiateFlags) !== 0) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+      if (found.hasMemoryNodes && found.executables > 0) fail(cudaErrorNumbers.cudaErrorNotSupported, call);
       const autoFrees = (flags & graphInstantiateFlags.autoFreeOnLaunch) !== 0;
       return core.register(execs, new ExecutableGraph(found, scheduler, { autoFrees }));
     },
@@ -143,5 +355,86 @@ export function captureAndGraphCalls({ core, streams }: { core: DriverCore; stre
       execOf(exec, "cudaGraphExecDestroy").destroy();
       execs.delete(exec);
     },
+    graphExecUpdate(exec, graph) {
+      const call = "cudaGraphExecUpdate";
+      const obstacle = execOf(exec, call).update(graphOf(graph, call));
+      if (obstacle === undefined) return;
+      throw new GraphError(cudaErrorNumbers.cudaErrorGraphExecUpdateFailure, call, obstacle);
+    },
+    graphExecKernelNodeSetParams(exec, node, launch) {
+      const call = "cudaGraphExecKernelNodeSetParams";
+      const { operation } = executableNode(exec, node, call);
+      if (operation.type !== graphNodeType.kernel) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+      const { attributes } = operation as KernelOperation;
+      replace(exec, node, { operation: kernels.nodeOperation(launch, attributes, call), call });
+    },
+    graphExecMemcpyNodeSetParams(device, exec, node, copy) {
+      const call = "cudaGraphExecMemcpyNodeSetParams";
+      executableNode(exec, node, call);
+      replace(exec, node, { operation: operations.copy(device, copy, call), call });
+    },
+    graphExecMemsetNodeSetParams(device, exec, node, fill) {
+      const call = "cudaGraphExecMemsetNodeSetParams";
+      executableNode(exec, node, call);
+      replace(exec, node, { operation: operations.fill(device, fill, call), call });
+    },
+    graphExecEventRecordNodeSetEvent(exec, node, event) {
+      const call = "cudaGraphExecEventRecordNodeSetEvent";
+      replace(exec, node, { operation: streams.recordOperation(event, call).operation, call });
+    },
+    graphExecEventWaitNodeSetEvent(exec, node, event) {
+      const call = "cudaGraphExecEventWaitNodeSetEvent";
+      replace(exec, node, { operation: streams.waitOperation(event, call).operation, call });
+    },
+    graphExecChildGraphNodeSetParams(exec, node, child) {
+      const call = "cudaGraphExecChildGraphNodeSetParams";
+      const found = graphOf(child, call);
+      refuseMemoryNodes(found, call);
+      replace(exec, node, { operation: childOperation(found), call });
+    },
+    graphNodeSetEnabled(exec, node, isEnabled) {
+      const call = "cudaGraphNodeSetEnabled";
+      const found = executableNode(exec, node, call);
+      if (!switchable.has(found.operation.type)) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+      found.isEnabled = isEnabled;
+    },
+    graphNodeGetEnabled(exec, node) {
+      const call = "cudaGraphNodeGetEnabled";
+      const { operation: { type }, isEnabled } = executableNode(exec, node, call);
+      return switchable.has(type) ? isEnabled : fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+    },
+
+    deviceGetGraphMemAttribute(device, attribute) {
+      const call = "cudaDeviceGetGraphMemAttribute";
+      devices.check(device, call);
+      return graphMemory.usageOf(device).get(attribute) ?? fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+    },
+    deviceSetGraphMemAttribute(device, attribute, value) {
+      const call = "cudaDeviceSetGraphMemAttribute";
+      devices.check(device, call);
+      const isReset = value === 0n && graphMemory.usageOf(device).reset(attribute);
+      if (!isReset) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+    },
+    deviceGraphMemTrim(device) {
+      devices.check(device, "cudaDeviceGraphMemTrim");
+    },
   };
+}
+
+/** The types of nodes that can be disabled. */
+const switchable: ReadonlySet<number> = new Set([graphNodeType.kernel, graphNodeType.memcpy, graphNodeType.memset]);
+
+const typeNames = new Map<number, string>(Object.entries(graphNodeType).map(([name, type]) => [type, name]));
+
+/** Describes a graph in the language DOT. */
+function dotOf(graph: SoftwareGraph): string {
+  const nodes = [...graph.nodes.values()];
+  const numbers = new Map(nodes.map((node, index) => [node, index]));
+  const lines = nodes.map(({ operation: { type } }, index) =>
+    `  node_${index} [label="${index} ${typeNames.get(type)}"];`
+  );
+  const edges = nodes.flatMap((node) =>
+    [...node.dependencies].map((dependency) => `  node_${numbers.get(dependency)} -> node_${numbers.get(node)};`)
+  );
+  return ["digraph graph_of_nodes {", ...lines, ...edges, "}", ""].join("\n");
 }

@@ -29,6 +29,7 @@ import {
 } from "../execution/launching/launches.ts";
 import { LoadedModule } from "../execution/modules/loaded_module.ts";
 import type { ModulePlace, SkippedChecksOfLaunch } from "../execution/modules/module_loader.ts";
+import type { GraphOperation } from "../execution/software_graph.ts";
 import type { Stream, Work } from "../execution/streams.ts";
 import { GridWorkspaces } from "../execution/residency/block_places.ts";
 import { type KernelOrder, kernelOrders } from "../schedule.ts";
@@ -74,6 +75,11 @@ type LaunchCalls = Pick<
   | "occupancyMaxPotentialBlockSize"
   | "occupancyMaxActiveClusters"
 >;
+
+/** The operation that a launch, or a node of a graph, enqueues. */
+export interface KernelOperation extends GraphOperation {
+  readonly attributes: LaunchAttributes | undefined;
+}
 
 /** The modules and kernels of a driver. */
 export class Kernels {
@@ -230,16 +236,42 @@ export class Kernels {
   launch(launch: KernelLaunch, attributes: LaunchAttributes | undefined, observation: LaunchObservation = {}): void {
     const call = attributes === undefined ? "cuLaunchKernel" : "cuLaunchKernelEx";
     if (attributes !== undefined) checkLaunchAttributes(attributes, call);
-    const { core, streams, memory: { shadow }, names } = this.#parts;
+    const { core, streams } = this.#parts;
     const target = streams.target(launch.device, launch.stream, call);
+    // Unlike copies and waits, a kernel runs only on streams of the device for which it was loaded.
+    if (target.device !== this.#kernel(launch.kernel, call).device) {
+      fail(cudaErrorNumbers.cudaErrorInvalidResourceHandle, call);
+    }
+    const isKept = target.capture !== undefined;
+    core.submit(target, this.#operationOf(launch, { attributes, observation, isKept, call }));
+  }
+
+  /** Returns the operation of a node of a graph that launches a kernel. Throws what the launch would throw. */
+  nodeOperation(launch: KernelLaunch, attributes: LaunchAttributes | undefined, call: string): KernelOperation {
+    if (attributes !== undefined) checkLaunchAttributes(attributes, call);
+    return this.#operationOf(launch, { attributes, observation: {}, isKept: true, call });
+  }
+
+  /**
+   * Returns the operation of a launch.
+   *
+   * @param options.isKept whether the operation is a node of a graph, which runs later, and any number of times, with
+   * the arguments of now
+   */
+  #operationOf(
+    launch: KernelLaunch,
+    { attributes, observation, isKept, call }: {
+      attributes: LaunchAttributes | undefined;
+      observation: LaunchObservation;
+      isKept: boolean;
+      call: string;
+    },
+  ): KernelOperation {
+    const { core, memory: { shadow }, names } = this.#parts;
     const loaded = this.#kernel(launch.kernel, call);
     const { device, module } = loaded;
-    // Unlike copies and waits, a kernel runs only on streams of the device for which it was loaded.
-    if (target.device !== device) fail(cudaErrorNumbers.cudaErrorInvalidResourceHandle, call);
     core.ensureBoundsTable(device, call);
     const { onAccesses, onFindings, isRaceFree: races = false, hasUniformBarriers: barriers = false } = observation;
-    // A node of a graph runs later, and any number of times, with the arguments of now.
-    const isKept = target.capture !== undefined;
     const accesses = this.#accessesOf(observation);
     const configuration: LaunchConfiguration = {
       grid: [launch.gridX, launch.gridY, launch.gridZ],
@@ -290,7 +322,7 @@ export class Kernels {
     };
     // Throws what the launch would throw.
     if (isKept) prepare().release?.();
-    core.submit(target, { type: graphNodeType.kernel, enqueue });
+    return { type: graphNodeType.kernel, fixed: [device, attributes?.cooperative ?? false], attributes, enqueue };
   }
 
   /** Returns the accesses of a launch if they are known before it runs. Returns undefined if they must be observed. */

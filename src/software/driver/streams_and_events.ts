@@ -6,6 +6,7 @@
 import { type Driver, eventFlags, externalEvent, graphNodeType, streamFlags } from "../../driver.ts";
 import { cudaErrorNumbers } from "../../support/errors.ts";
 import { Event, Stream, Work } from "../execution/streams.ts";
+import type { GraphOperation } from "../execution/software_graph.ts";
 import { fail } from "../failure.ts";
 import { InterprocessEvent } from "../ipc/interprocess_event.ts";
 import type { DriverCore } from "./core.ts";
@@ -151,12 +152,7 @@ export class StreamsAndEvents {
           if (isRecorded) captures.waitInCapture(target, found.captured, call);
           return;
         }
-        const enqueue = (on: Stream): Work | undefined => {
-          const work = scheduler.wait(on, found);
-          if (work !== undefined && found instanceof InterprocessEvent) found.uses.add(work);
-          return work;
-        };
-        this.#core.submit(target, { type: graphNodeType.waitEvent, enqueue });
+        this.#core.submit(target, this.#waitOperation(found));
       },
       streamGetFlags: (device, stream) => {
         const { isBlocking } = this.#uncaptured(device, stream, "cudaStreamGetFlags");
@@ -263,7 +259,6 @@ export class StreamsAndEvents {
       call: string;
     },
   ): void {
-    const { scheduler } = this.#core;
     const found = this.#event(event, call);
     const target = this.target(device, stream, call);
     if (found.device !== target.device) fail(cudaErrorNumbers.cudaErrorInvalidResourceHandle, call);
@@ -272,12 +267,37 @@ export class StreamsAndEvents {
       found.captured = { capture: target.capture, nodes: target.capture.dependencies.get(target)! };
       return;
     }
-    const enqueue = (on: Stream): Work => {
-      const work = scheduler.record(found, on);
-      if (found instanceof InterprocessEvent) found.uses.add(work);
+    this.#core.submit(target, this.#recordOperation(found));
+  }
+
+  /** Returns the operation of a node of a graph that records an event, and the event's device. */
+  recordOperation(event: bigint, call: string): { device: number; operation: GraphOperation } {
+    const found = this.#event(event, call);
+    return { device: found.device, operation: this.#recordOperation(found) };
+  }
+
+  /** Returns the operation of a node of a graph that waits for an event, and the event's device. */
+  waitOperation(event: bigint, call: string): { device: number; operation: GraphOperation } {
+    const found = this.#event(event, call);
+    return { device: found.device, operation: this.#waitOperation(found) };
+  }
+
+  #recordOperation(event: Event): GraphOperation {
+    const enqueue = (stream: Stream): Work => {
+      const work = this.#core.scheduler.record(event, stream);
+      if (event instanceof InterprocessEvent) event.uses.add(work);
       return work;
     };
-    this.#core.submit(target, { type: graphNodeType.eventRecord, enqueue });
+    return { type: graphNodeType.eventRecord, fixed: [event.device], enqueue };
+  }
+
+  #waitOperation(event: Event): GraphOperation {
+    const enqueue = (stream: Stream): Work | undefined => {
+      const work = this.#core.scheduler.wait(stream, event);
+      if (work !== undefined && event instanceof InterprocessEvent) event.uses.add(work);
+      return work;
+    };
+    return { type: graphNodeType.waitEvent, enqueue };
   }
 
   /** Returns an event whose latest record is executed. Throws if it is a part of a capture. */

@@ -22,16 +22,26 @@ export class Capture {
   readonly graph: SoftwareGraph;
   readonly origin: Stream;
   readonly mode: number;
+  /** Whether the graph existed before the capture, and remains when the capture fails. */
+  readonly isIntoGraph: boolean;
   /** The captured streams. Maps each to the nodes on which its next work will depend. */
   readonly dependencies: Map<Stream, readonly GraphNode[]>;
   isInvalidated = false;
+  /** The nodes that were captured. */
+  readonly #captured: GraphNode[] = [];
+  /** The nodes that need not come before the next work of the origin. */
+  readonly #released: GraphNode[] = [];
 
-  constructor(id: bigint, { graph, origin, mode }: Pick<Capture, "graph" | "origin" | "mode">) {
+  constructor(
+    id: bigint,
+    { graph, origin, mode, after }: Pick<Capture, "graph" | "origin" | "mode"> & { after?: readonly GraphNode[] },
+  ) {
     this.id = id;
     this.graph = graph;
     this.origin = origin;
     this.mode = mode;
-    this.dependencies = new Map([[origin, []]]);
+    this.isIntoGraph = after !== undefined;
+    this.dependencies = new Map([[origin, after ?? []]]);
     origin.capture = this;
   }
 
@@ -43,17 +53,24 @@ export class Capture {
 
   /** Adds a node for an operation on a stream. */
   add(stream: Stream, operation: GraphOperation, handle: bigint): void {
-    const dependencies = new Set(this.dependencies.get(stream));
+    const dependencies = this.dependencies.get(stream)!;
     const node = new GraphNode(handle, { device: stream.device, operation, dependencies });
-    this.graph.nodes.push(node);
+    this.graph.add(node);
+    this.#captured.push(node);
     this.dependencies.set(stream, [node]);
+  }
+
+  /** Replaces the nodes on which the next work of a captured stream depends. */
+  update(stream: Stream, nodes: readonly GraphNode[]): void {
+    this.#released.push(...this.dependencies.get(stream)!);
+    this.dependencies.set(stream, nodes);
   }
 
   /** Whether all nodes come before the next work of the origin, so that the capture can end. */
   get isJoined(): boolean {
-    const joined = new Set(this.dependencies.get(this.origin));
+    const joined = new Set([...this.dependencies.get(this.origin)!, ...this.#released]);
     for (const node of joined) for (const earlier of node.dependencies) joined.add(earlier);
-    return this.graph.nodes.every((node) => joined.has(node));
+    return this.#captured.every((node) => joined.has(node));
   }
 
   /** Removes all streams from the capture. */

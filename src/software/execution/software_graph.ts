@@ -3,13 +3,24 @@
  *
  * @module
  */
-import { type Scheduler, Stream, type Work } from "./streams.ts";
+import { graphNodeType } from "../../driver.ts";
+import { cudaErrorNumbers } from "../../support/errors.ts";
+import { GraphError, graphExecUpdateResult, graphInstantiateResult } from "../../support/graph_errors.ts";
 import type { GraphAllocation } from "./graph_memory.ts";
+import { type Scheduler, Stream, type Work } from "./streams.ts";
 
 /** An operation of a program that can be executed any number of times. */
 export interface GraphOperation {
   /** One of `graphNodeType`. */
   readonly type: number;
+  /** What the operation of a node in an executable graph must have in common with the one that replaces it. */
+  readonly fixed?: readonly unknown[];
+  /** Whether another operation may replace this one in an executable graph. Default: true. */
+  readonly isReplaceable?: boolean;
+  /** The memory that the operation allocates or frees. */
+  readonly allocation?: GraphAllocation;
+  /** The graph that the operation runs. */
+  readonly child?: SoftwareGraph;
   /** Enqueues the operation on a stream. Returns undefined if the stream has nothing to do. */
   enqueue(stream: Stream): Work | undefined;
 }
@@ -19,36 +30,207 @@ export class GraphNode {
   readonly handle: bigint;
   readonly device: number;
   readonly operation: GraphOperation;
-  readonly dependencies: ReadonlySet<GraphNode>;
+  /** The nodes of the same graph that come before this one. */
+  readonly dependencies: Set<GraphNode>;
 
-  constructor(handle: bigint, { device, operation, dependencies }: Omit<GraphNode, "handle">) {
+  constructor(handle: bigint, { device, operation, dependencies }: {
+    device: number;
+    operation: GraphOperation;
+    dependencies: Iterable<GraphNode>;
+  }) {
     this.handle = handle;
     this.device = device;
     this.operation = operation;
-    this.dependencies = dependencies;
+    this.dependencies = new Set(dependencies);
   }
 }
 
-/** A graph. Its nodes are in the order in which they were added: each comes after those that it depends on. */
+/** A graph. */
 export class SoftwareGraph {
   readonly handle: bigint;
-  readonly nodes: GraphNode[] = [];
-  /** The memory that the graph allocates. */
-  readonly allocations: GraphAllocation[] = [];
+  /** The nodes by their handles, in the order in which they were added. */
+  readonly nodes: Map<bigint, GraphNode> = new Map();
+  /** The nodes of the graph of which this one is a clone. Maps each to its clone. */
+  readonly clones: ReadonlyMap<bigint, GraphNode>;
+  /** The number of executable graphs that were made of this one and are not destroyed. */
+  executables = 0;
 
-  constructor(handle: bigint) {
+  constructor(handle: bigint, clones: ReadonlyMap<bigint, GraphNode> = new Map()) {
     this.handle = handle;
+    this.clones = clones;
+    for (const node of clones.values()) this.nodes.set(node.handle, node);
+  }
+
+  add(node: GraphNode): void {
+    this.nodes.set(node.handle, node);
+    node.operation.allocation?.hold();
+  }
+
+  /** Removes a node, and the edges from and to it. */
+  delete(node: GraphNode): void {
+    this.nodes.delete(node.handle);
+    for (const { dependencies } of this.nodes.values()) dependencies.delete(node);
+  }
+
+  /** The memory that nodes allocate or free. */
+  get allocations(): GraphAllocation[] {
+    const all = [...this.nodes.values()].map(({ operation }) => operation.allocation);
+    return all.filter((allocation) => allocation !== undefined);
+  }
+
+  /** Whether the graph allocates or frees memory, so that there can be only one of it. */
+  get hasMemoryNodes(): boolean {
+    return this.allocations.length > 0;
+  }
+
+  /** Returns a copy of the graph. */
+  clone(newHandle: () => bigint): SoftwareGraph {
+    const clones = new Map<bigint, GraphNode>();
+    for (const { handle, device, operation } of this.nodes.values()) {
+      const { child } = operation;
+      const own = child === undefined ? operation : { ...operation, child: child.clone(newHandle) };
+      clones.set(handle, new GraphNode(newHandle(), { device, operation: own, dependencies: [] }));
+    }
+    for (const { handle, dependencies } of this.nodes.values()) {
+      for (const dependency of dependencies) clones.get(handle)!.dependencies.add(clones.get(dependency.handle)!);
+    }
+    return new SoftwareGraph(newHandle(), clones);
+  }
+
+  /** Returns the nodes in an order in which each comes after those that it depends on, or a node of a circle. */
+  sorted(): { readonly nodes: readonly GraphNode[]; readonly circular: GraphNode | undefined } {
+    const sorted = new Set<GraphNode>();
+    const waiting = new Map<GraphNode, number>();
+    const dependents = new Map<GraphNode, GraphNode[]>();
+    for (const node of this.nodes.values()) {
+      waiting.set(node, node.dependencies.size);
+      if (node.dependencies.size === 0) sorted.add(node);
+      for (const dependency of node.dependencies) {
+        const others = dependents.get(dependency);
+        if (others === undefined) dependents.set(dependency, [node]);
+        else others.push(node);
+      }
+    }
+    // Nodes that are added meanwhile are visited too.
+    for (const node of sorted) {
+      for (const dependent of dependents.get(node) ?? []) {
+        const left = waiting.get(dependent)! - 1;
+        waiting.set(dependent, left);
+        if (left === 0) sorted.add(dependent);
+      }
+    }
+    return { nodes: [...sorted], circular: [...this.nodes.values()].find((node) => !sorted.has(node)) };
   }
 
   /** Releases what only this graph holds. */
   destroy(): void {
-    for (const allocation of this.allocations.splice(0)) allocation.drop();
+    for (const allocation of this.allocations) allocation.drop();
+    this.nodes.clear();
   }
+}
+
+/** A node of an executable graph. */
+interface ExecutableNode {
+  readonly node: GraphNode;
+  readonly dependencies: readonly ExecutableNode[];
+  /** The nodes of the graph that the node runs. */
+  readonly child: ExecutableNodes | undefined;
+  operation: GraphOperation;
+  isEnabled: boolean;
+}
+
+/** The nodes of an executable graph, or of a graph that one of its nodes runs. */
+class ExecutableNodes {
+  readonly sorted: readonly ExecutableNode[];
+  /** The nodes by the handles of the nodes of the graph of which they were made, in the order of that graph. */
+  readonly byHandle: ReadonlyMap<bigint, ExecutableNode>;
+
+  constructor(graph: SoftwareGraph) {
+    const { nodes, circular } = graph.sorted();
+    if (circular !== undefined) {
+      const { cudaErrorInvalidValue } = cudaErrorNumbers;
+      const result = graphInstantiateResult.invalidStructure;
+      throw new GraphError(cudaErrorInvalidValue, "cudaGraphInstantiate", { result, node: circular.handle });
+    }
+    const made = new Map<GraphNode, ExecutableNode>();
+    for (const node of nodes) {
+      const { operation } = node;
+      made.set(node, {
+        node,
+        dependencies: [...node.dependencies].map((dependency) => made.get(dependency)!),
+        child: operation.child && new ExecutableNodes(operation.child),
+        operation,
+        isEnabled: true,
+      });
+    }
+    this.sorted = [...made.values()];
+    this.byHandle = new Map([...graph.nodes.values()].map((node) => [node.handle, made.get(node)!]));
+  }
+
+  /**
+   * Returns what prevents the nodes from getting the operations of another graph, or how to give them these operations.
+   */
+  compare(graph: SoftwareGraph): { result: number; node: bigint | undefined } | (() => void) {
+    const { topologyChanged, nodeTypeChanged, notSupported } = graphExecUpdateResult;
+    const own = [...this.byHandle.values()];
+    const others = [...graph.nodes.values()];
+    if (own.length !== others.length) return { result: topologyChanged, node: others[own.length]?.handle };
+    const changes: (() => void)[] = [];
+    for (const [index, node] of own.entries()) {
+      const other = others[index]!;
+      const { operation, handle } = other;
+      const before = new Set(node.dependencies.map((dependency) => own.indexOf(dependency)));
+      const isSame = before.size === other.dependencies.size &&
+        [...other.dependencies].every((dependency) => before.has(others.indexOf(dependency)));
+      if (!isSame) return { result: topologyChanged, node: handle };
+      if (operation.type !== node.operation.type) return { result: nodeTypeChanged, node: handle };
+      if (operation.isReplaceable === false) return { result: notSupported, node: handle };
+      const obstacle = obstacleBetween(node.operation, operation);
+      if (obstacle !== 0) return { result: obstacle, node: handle };
+      const nested = node.child?.compare(operation.child!);
+      if (nested !== undefined && typeof nested !== "function") return nested;
+      changes.push(nested ?? (() => node.operation = operation));
+    }
+    return () => changes.forEach((change) => change());
+  }
+
+  /** Enqueues all nodes, each on a stream of its own, so that nodes without an order run in any order. */
+  enqueue(stream: Stream, scheduler: Scheduler, after: readonly Work[] = []): Work {
+    const begin = scheduler.enqueue(stream, () => {}, { after });
+    const branches = new Map<ExecutableNode, Stream>();
+    for (const executable of this.sorted) {
+      const { node, dependencies, operation, child, isEnabled } = executable;
+      const branch = new Stream(node.device, { isBlocking: false });
+      scheduler.addStream(branch);
+      branch.comeAfterAllOf(stream);
+      const before = dependencies.map((dependency) => branches.get(dependency)!);
+      for (const other of before) branch.comeAfterAllOf(other);
+      scheduler.enqueue(branch, () => {}, { after: [begin, ...before.map(({ last }) => last!)] });
+      if (isEnabled) child === undefined ? operation.enqueue(branch) : child.enqueue(branch, scheduler);
+      branches.set(executable, branch);
+    }
+    const ends = [...branches.values()].map(({ last }) => last!);
+    for (const branch of branches.values()) stream.comeAfterAllOf(branch);
+    const end = scheduler.enqueue(stream, () => {}, { after: ends });
+    for (const branch of branches.values()) scheduler.removeStream(branch);
+    return end;
+  }
+
+  /** All operations, in an order in which they may run, including those of graphs that nodes run. */
+  operations(): GraphOperation[] {
+    return this.sorted.flatMap(({ operation, child }) => child?.operations() ?? [operation]);
+  }
+}
+
+/** Returns why an operation cannot replace another one of the same type: one of `graphExecUpdateResult`, or 0. */
+function obstacleBetween({ fixed = [] }: GraphOperation, { fixed: others = [] }: GraphOperation): number {
+  return fixed.every((value, index) => value === others[index]) ? 0 : graphExecUpdateResult.parametersChanged;
 }
 
 /** A graph that can be launched. Its launches run one after the other. */
 export class ExecutableGraph {
-  readonly #nodes: readonly GraphNode[];
+  readonly #graph: SoftwareGraph;
+  readonly #nodes: ExecutableNodes;
   readonly #allocations: readonly GraphAllocation[];
   readonly #scheduler: Scheduler;
   /** Whether a launch frees the memory that the previous one has left. */
@@ -56,21 +238,54 @@ export class ExecutableGraph {
   /** The end of the latest launch. */
   #end: Work | undefined;
 
-  constructor({ nodes, allocations }: SoftwareGraph, scheduler: Scheduler, { autoFrees }: { autoFrees: boolean }) {
-    this.#nodes = [...nodes];
-    this.#allocations = [...allocations];
+  constructor(graph: SoftwareGraph, scheduler: Scheduler, { autoFrees }: { autoFrees: boolean }) {
+    this.#graph = graph;
+    this.#nodes = new ExecutableNodes(graph);
+    this.#allocations = graph.allocations;
     this.#scheduler = scheduler;
     this.#autoFrees = autoFrees;
-    for (const allocation of allocations) allocation.hold();
+    graph.executables++;
+    for (const allocation of this.#allocations) allocation.hold();
   }
 
   /** Whether the graph cannot be launched before memory of its previous launch is freed. */
   get hasUnfreedMemory(): boolean {
-    return !this.#autoFrees && this.#allocations.some(({ isAlive }) => isAlive);
+    if (this.#autoFrees) return false;
+    return this.#nodes.operations().some(({ type, allocation }) => {
+      return type === graphNodeType.memAlloc && allocation!.isAlive;
+    });
+  }
+
+  /** Returns the node that a node of the graph has become. */
+  node(handle: bigint): { operation: GraphOperation; isEnabled: boolean } | undefined {
+    return this.#nodes.byHandle.get(handle);
+  }
+
+  /** Replaces the operation of a node. Returns whether the operation can replace the previous one. */
+  replace(handle: bigint, operation: GraphOperation): boolean {
+    const found = this.#nodes.byHandle.get(handle);
+    if (found?.operation.type !== operation.type || obstacleBetween(found.operation, operation) !== 0) return false;
+    if (found.child === undefined) {
+      found.operation = operation;
+      return true;
+    }
+    const change = found.child.compare(operation.child!);
+    if (typeof change !== "function") return false;
+    change();
+    return true;
+  }
+
+  /** Gives the nodes the operations of another graph. Returns why that is impossible, if it is. */
+  update(graph: SoftwareGraph): { result: number; node: bigint | undefined } | undefined {
+    const change = this.#nodes.compare(graph);
+    if (typeof change !== "function") return change;
+    change();
+    return undefined;
   }
 
   /** Releases what only this executable graph holds, when its launches are complete. */
   destroy(): void {
+    this.#graph.executables--;
     const end = this.#end;
     const drop = () => {
       for (const allocation of this.#allocations) allocation.drop();
@@ -82,26 +297,13 @@ export class ExecutableGraph {
     this.#scheduler.removeStream(stream);
   }
 
-  /** Enqueues all nodes, each on a stream of its own, so that nodes without an order run in any order. */
+  /** Enqueues all nodes on a stream. */
   launch(stream: Stream): Work {
-    const scheduler = this.#scheduler;
-    for (const allocation of this.#allocations) allocation.isAlive = !allocation.isFreedInGraph;
-    const begin = scheduler.enqueue(stream, () => {}, { after: this.#end === undefined ? [] : [this.#end] });
-    const branches = new Map<GraphNode, Stream>();
-    for (const node of this.#nodes) {
-      const branch = new Stream(node.device, { isBlocking: false });
-      scheduler.addStream(branch);
-      branch.comeAfterAllOf(stream);
-      const before = [...node.dependencies].map((dependency) => branches.get(dependency)!);
-      for (const other of before) branch.comeAfterAllOf(other);
-      scheduler.enqueue(branch, () => {}, { after: [begin, ...before.map(({ last }) => last!)] });
-      node.operation.enqueue(branch);
-      branches.set(node, branch);
+    for (const { type, allocation } of this.#nodes.operations()) {
+      if (type === graphNodeType.memAlloc) allocation!.isAlive = true;
+      if (type === graphNodeType.memFree) allocation!.isAlive = false;
     }
-    const ends = [...branches.values()].map(({ last }) => last!);
-    for (const branch of branches.values()) stream.comeAfterAllOf(branch);
-    this.#end = scheduler.enqueue(stream, () => {}, { after: ends });
-    for (const branch of branches.values()) scheduler.removeStream(branch);
-    return this.#end;
+    const after = this.#end === undefined ? [] : [this.#end];
+    return this.#end = this.#nodes.enqueue(stream, this.#scheduler, after);
   }
 }
