@@ -163,7 +163,7 @@ nothing_of_a_runtime=(
   tests/collectives/{dependent_streams,driver_differences,failed_enqueue,failed_waits,failed_work}_test.ts
   tests/collectives/{invalid_results,launch_throttle,operations,random_waits,repeated_calls}_test.ts
   # Programs of public calls: Bun runs those that share memory, and package:try other ones on each runtime.
-  tests/examples/{bootstrap,collective_examples,fabric_pool,help,ipc_programs,notebook,pictures,weights_entry}_test.ts
+  tests/examples/{bootstrap,collective_examples,fabric_pool,help,ipc_programs,notebook,pictures}_test.ts
   # Formats of files, weights above stores, and what notebooks show. Files are read and written on each runtime.
   tests/files/{npz,python_files,safetensors_header}_test.ts tests/weights tests/notebook
   tests/examples/{sharing_examples,weights_store}_test.ts

@@ -9,23 +9,20 @@
  *     deno run -A examples/weights_store.ts publish /tmp/model.safetensors --store /tmp/weights.sock
  *     deno run -A examples/weights_store.ts map --store /tmp/weights.sock
  *
- * All tensors are one entry of the store. Its metadata has the type, the shape and the place of each.
+ * All tensors are one entry of the store, which programs in other languages can use as well.
  *
  * @module
  */
 import { open as openFile } from "node:fs/promises";
-import { type Cuda, type DeviceBuffer, MemoryStore, open, StoreClient, type StoreEntry } from "../mod.ts";
-import { openSafetensors, type SafetensorsTensor } from "../safetensors.ts";
-import { parseBytes, parseCount, readArguments, runProgram, say, UsageError } from "./command_line.ts";
+import { MemoryStore, open, StoreClient } from "../mod.ts";
+import { mapWeights, publishWeights } from "../weights.ts";
+import { parseBytes, parseCount, printable, readArguments, runProgram, say, UsageError } from "./command_line.ts";
 import { formatRate, Progress } from "./progress.ts";
+import { formatTable } from "./table.ts";
 import { runDemo } from "./weights/demo.ts";
-import { sumsIn, writeSample } from "./weights/sample_file.ts";
-import { checkSums, formatTensors, someOf, sumBytes } from "./weights/tensor_sums.ts";
-import { describeTensors, tensorsOfEntry } from "./weights/tensor_entry.ts";
+import { writeSample } from "./weights/sample_file.ts";
 
 const name = "weights_store";
-/** The size of the pieces that are compared at once. */
-const comparedByteLength = 16 * 2 ** 20;
 const usage = "weights_store demo | make FILE | serve | publish FILE | map, with --store SOCKET";
 const about = `
 Loads a safetensors file to the device once and leaves it in a store, from which other processes map it in a moment.
@@ -34,13 +31,13 @@ demo          all of the following, with processes that die
 make FILE     writes a sample file with the tensors of a language model
 serve         runs a store until Ctrl-C
 publish FILE  loads a file and publishes it
-map           maps what was published, prints its tensors and verifies sums; waits until there is something
+map           maps what was published, and prints its tensors; waits until there is something
 
 --store <path>   the socket of the store
---name <name>    the name under which it is published: weights by default
+--name <name>    the name under which it is published: weights by default. With map also NAME@DIGEST
 --size <n>       the size of a sample file: 256MiB by default
---rows <n>       how many tensors map prints, and verifies if the file states their sums: 16 by default
---verify <file>  makes map compare every byte with a file
+--rows <n>       how many tensors map prints: 16 by default
+--verify yes     makes publish hash the file on the CPU, too, and map compute the digest of the memory again
 --stay yes       makes publish stay until Ctrl-C
 `;
 
@@ -78,7 +75,7 @@ async function make(path: string, size: number, signal: AbortSignal): Promise<vo
   const progress = new Progress(name, size, { showsRate: true });
   await using file = await openFile(path, "w");
   const tensors = await writeSample(file, size, { signal, onProgress: (byteLength) => progress.add(byteLength) });
-  const left = size - byteLengthOf(tensors);
+  const left = size - tensors.reduce((sum, { byteLength }) => sum + byteLength, 0);
   if (left > 0) progress.add(left);
   say(name, `Wrote ${tensors.length} tensors to ${path}`);
 }
@@ -90,110 +87,62 @@ async function serve(path: string, signal: AbortSignal): Promise<void> {
   await interrupted(signal);
 }
 
+/** Returns whether an option is "yes". */
+function isYes(options: Options, option: "stay" | "verify"): boolean {
+  const { [option]: value } = options;
+  if (value !== undefined && value !== "yes") throw new UsageError(`Cannot use "${value}" as --${option}: yes`);
+  return value === "yes";
+}
+
 async function publish(path: string, options: Options, signal: AbortSignal): Promise<void> {
-  const { name: entryName = "weights", stay } = options;
-  if (stay !== undefined && stay !== "yes") throw new UsageError(`Cannot use "${stay}" as --stay: yes`);
+  const { name: entryName = "weights" } = options;
+  const [stays, verify] = [isYes(options, "stay"), isYes(options, "verify")];
   using cuda = open();
   await using client = await StoreClient.connect(cuda, storeOf(options), { wait: true, signal });
-  await using file = await openSafetensors(path);
-  const { tensors, byteLength } = file;
-  if (byteLength === 0) throw new Error(`Cannot publish ${path}: its tensors have no bytes`);
-
-  await using memory = await client.create(entryName, byteLength, {
-    metadata: describeTensors(tensors, file.metadata),
-    signal,
-  });
-  const progress = new Progress(name, byteLengthOf(tensors), { done: "loaded", showsRate: true });
+  let progress: Progress | undefined;
   const begin = performance.now();
-  await file.load(memory.buffer, { signal, onProgress: ({ loaded }) => progress.set(loaded) });
+  await using weights = await publishWeights(client, entryName, path, {
+    verify,
+    signal,
+    onProgress({ loaded, total }) {
+      progress ??= new Progress(name, total, { done: "loaded" });
+      progress.set(loaded);
+    },
+  });
   const milliseconds = performance.now() - begin;
-  await memory.publish();
-  const rate = formatRate(byteLength, milliseconds);
-  say(name, `Published ${tensors.length} tensors as ${entryName}: loaded in ${milliseconds.toFixed(0)} ms, ${rate}`);
-  if (stay === "yes") await interrupted(signal);
+  const rate = formatRate(weights.buffer.byteLength, milliseconds);
+  const revision = `${entryName}@${weights.digest}`;
+  say(name, `Published ${weights.size} tensors as ${revision} in ${milliseconds.toFixed(0)} ms, ${rate}`);
+  if (stays) await interrupted(signal);
 }
 
 async function map(options: Options, signal: AbortSignal): Promise<void> {
-  const { name: entryName = "weights", verify } = options;
   const rows = parseCount(options.rows ?? "16", { what: "the number of rows", least: 1 });
+  const isVerified = isYes(options, "verify");
   using cuda = open();
   const begin = performance.now();
   await using client = await StoreClient.connect(cuda, storeOf(options), { wait: true, signal });
-  const connecting = performance.now() - begin;
-  const { entry, buffer, mapping } = await mapEntry(client, entryName, signal);
-  using weights = buffer;
-  const { tensors, metadata } = tensorsOfEntry(entry);
-  const size = formatSize(entry.byteLength);
+  const connected = performance.now();
+  await using weights = await mapWeights(client, options.name ?? "weights", { signal });
+  const [connecting, mapping] = [connected - begin, performance.now() - connected];
+  const size = formatSize(weights.buffer.byteLength);
   console.log(
-    `Mapped ${size}, generation ${entry.generation}, in ${mapping.toFixed(2)} ms; connected in ${
+    `Mapped ${size}, generation ${weights.generation}, in ${mapping.toFixed(2)} ms; connected in ${
       connecting.toFixed(0)
     } ms`,
   );
-  const shown = someOf(tensors, rows);
-  const sums = await sumBytes(weights, shown, signal);
-  console.log(`${shown.length} of ${tensors.length} tensors:\n${formatTensors(shown, sums)}`);
-  checkSums(shown, sums, sumsIn(metadata));
-  if (verify !== undefined) await verifyWith(verify, { cuda, weights, tensors }, signal);
+  const shown = someOf([...weights], rows).map((
+    [tensor, { dtype, shape, byteLength }],
+  ) => [printable(tensor), dtype, `[${shape}]`, String(byteLength)]);
+  const table = formatTable([["tensor", "dtype", "shape", "byteLength"], ...shown]);
+  console.log(`${shown.length} of ${weights.size} tensors:\n${table}`);
+  if (isVerified) console.log(`The digest of the memory is ${await weights.verify({ signal })}, as published`);
 }
 
-/** Maps what is published under a name, and finds what the store says of it. */
-async function mapEntry(client: StoreClient, entryName: string, signal: AbortSignal) {
-  for (;;) {
-    const before = await findEntry(client, entryName);
-    if (before === undefined) say(name, `Waiting for ${entryName}`);
-    const begin = performance.now();
-    const buffer = await client.map(entryName, { signal });
-    const mapping = performance.now() - begin;
-    const entry = await findEntry(client, entryName);
-    if (entry !== undefined && entry.since === before?.since) return { entry, buffer, mapping };
-    // It was published, replaced or removed meanwhile: what the store says is of another generation.
-    buffer.free();
-  }
-}
-
-async function findEntry(client: StoreClient, entryName: string): Promise<StoreEntry | undefined> {
-  return (await client.entries()).find(({ name }) => name === entryName);
-}
-
-async function verifyWith(
-  path: string,
-  { cuda, weights, tensors }: { cuda: Cuda; weights: DeviceBuffer; tensors: readonly SafetensorsTensor[] },
-  signal: AbortSignal,
-): Promise<void> {
-  await using file = await openSafetensors(path);
-  if (JSON.stringify(file.tensors) !== JSON.stringify(tensors)) throw new Error(`${path} has other tensors`);
-  using pool = cuda.device(0).createPool();
-  using stream = cuda.device(0).createStream();
-  using expected = pool.allocate(file.byteLength, stream);
-  const progress = new Progress(name, byteLengthOf(tensors), { done: "loaded to compare", showsRate: true });
-  await file.load(expected, { signal, onProgress: ({ loaded }) => progress.set(loaded) });
-  const difference = await findDifference(weights, expected, tensors);
-  if (difference !== undefined) {
-    const tensor = tensors.findLast(({ byteOffset }) => byteOffset <= difference)!;
-    throw new Error(
-      `${JSON.stringify(tensor.name)} is not as in ${path}: byte ${difference - tensor.byteOffset} is another one`,
-    );
-  }
-  console.log(`All ${byteLengthOf(tensors)} bytes are as in ${path}`);
-}
-
-/** Returns where the first byte lies by which the tensors differ. */
-async function findDifference(
-  found: DeviceBuffer,
-  expected: DeviceBuffer,
-  tensors: readonly SafetensorsTensor[],
-): Promise<number | undefined> {
-  for (const { byteOffset, byteLength } of tensors) {
-    for (let begin = byteOffset; begin < byteOffset + byteLength; begin += comparedByteLength) {
-      const end = Math.min(begin + comparedByteLength, byteOffset + byteLength);
-      const [one, other] = await Promise.all(
-        [found, expected].map((buffer) => buffer.subarray(begin, end).read(Uint8Array)),
-      ) as [Uint8Array, Uint8Array];
-      const index = one.findIndex((byte, index) => byte !== other[index]);
-      if (index >= 0) return begin + index;
-    }
-  }
-  return undefined;
+/** Returns at most so many elements of a list, from everywhere in it. */
+function someOf<Item>(list: readonly Item[], count: number): readonly Item[] {
+  if (list.length <= count) return list;
+  return Array.from({ length: count }, (_, index) => list[Math.floor(index * list.length / count)]!);
 }
 
 /** Resolves at Ctrl-C, which is how the program is to end. */
@@ -202,10 +151,6 @@ function interrupted(signal: AbortSignal): Promise<void> {
     if (signal.aborted) resolve();
     else signal.addEventListener("abort", () => resolve());
   });
-}
-
-function byteLengthOf(tensors: readonly SafetensorsTensor[]): number {
-  return tensors.reduce((sum, { byteLength }) => sum + byteLength, 0);
 }
 
 function formatSize(byteLength: number): string {

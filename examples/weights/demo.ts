@@ -31,7 +31,7 @@ export async function runDemo(program: URL, size: string, signal: AbortSignal): 
   publisher.kill("SIGKILL");
   await publisher.exited;
   console.log(`Killed process ${publisher.pid}, which has loaded the weights. Another one maps them:`);
-  await succeed(children.start(["map", "--store", store, "--verify", file]));
+  await succeed(children.start(["map", "--store", store, "--verify", "yes"]));
   signal.throwIfAborted();
 }
 

@@ -20,16 +20,6 @@ export interface SampleTensor {
 const pieceByteLength = 4 * 2 ** 20;
 /** A model of a size has about so many layers, but for rounding. */
 const layers = 16;
-/** Before the name of a tensor: the key of its sum in the file's metadata. */
-const sumKey = "byte_sum ";
-/** A sum has so many digits, so that the length of the header is known before the sums are. */
-const sumDigits = 20;
-
-/** Sums of bytes that a file states, by the name of the tensor. Other files than samples have none. */
-export function sumsIn(metadata: ReadonlyMap<string, string>): ReadonlyMap<string, number> {
-  const sums = [...metadata].filter(([key]) => key.startsWith(sumKey));
-  return new Map(sums.map(([key, digits]) => [key.slice(sumKey.length), Number(digits)]));
-}
 
 /** Writes a file whose tensors have at most `byteLength` bytes, and few less. Returns the tensors. */
 export async function writeSample(
@@ -38,19 +28,17 @@ export async function writeSample(
   { signal, onProgress }: { signal: AbortSignal; onProgress: (byteLength: number) => void },
 ): Promise<readonly SampleTensor[]> {
   const tensors = tensorsOfModel(byteLength);
-  const sums = new Map(tensors.map(({ name }) => [name, 0]));
-  const dataOffset = headerOf(tensors, sums).length;
+  const header = encodeHeader({ metadata: new Map(), tensors });
+  await writeFully(file, header, 0);
   const numbers = new PseudoRandomBytes();
-  for (const { name, byteOffset, byteLength } of tensors) {
+  for (const { byteOffset, byteLength } of tensors) {
     for (let begin = 0; begin < byteLength; begin += pieceByteLength) {
       signal.throwIfAborted();
       const bytes = numbers.next(Math.min(pieceByteLength, byteLength - begin));
-      sums.set(name, sums.get(name)! + sumOf(bytes));
-      await writeFully(file, bytes, dataOffset + byteOffset + begin);
+      await writeFully(file, bytes, header.length + byteOffset + begin);
       onProgress(bytes.length);
     }
   }
-  await writeFully(file, headerOf(tensors, sums), 0);
   return tensors;
 }
 
@@ -88,11 +76,6 @@ function tensorsOfLayer(width: number): readonly (readonly [string, string, read
 
 function layerByteLength(width: number): number {
   return tensorsOfLayer(width).reduce((sum, [, dtype, shape]) => sum + byteLengthOf(dtype, shape), 0);
-}
-
-function headerOf(tensors: readonly SampleTensor[], sums: ReadonlyMap<string, number>): Uint8Array<ArrayBuffer> {
-  const stated = [...sums].map(([name, sum]) => [sumKey + name, String(sum).padStart(sumDigits, "0")] as const);
-  return encodeHeader({ metadata: new Map(stated), tensors });
 }
 
 /** Bytes that look random and are the same each time. */
@@ -139,12 +122,6 @@ export function encodeHeader(
 
 function byteLengthOf(dtype: string, shape: readonly number[]): number {
   return shape.reduce((product, size) => product * size, dtype === "F32" ? 4 : 2);
-}
-
-function sumOf(bytes: Uint8Array): number {
-  let sum = 0;
-  for (let index = 0; index < bytes.length; index++) sum += bytes[index]!;
-  return sum;
 }
 
 async function writeFully(file: FileHandle, bytes: Uint8Array, position: number): Promise<void> {

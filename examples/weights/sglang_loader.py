@@ -17,22 +17,18 @@ import os
 from typing import Any
 
 import torch
-from poolpass import StoreClient, weights
 from sglang.srt.configs.device_config import DeviceConfig
 from sglang.srt.configs.load_config import LoadConfig, LoadFormat
 from sglang.srt.configs.model_config import ModelConfig
 from sglang.srt.distributed import get_tensor_model_parallel_rank, get_tensor_model_parallel_world_size
 from sglang.srt.model_loader.loader import BaseModelLoader, DefaultModelLoader, _initialize_model
 from sglang.srt.model_loader.utils import set_default_torch_dtype
-
-# Seconds to wait for another process that loads the same model.
-TIMEOUT = 600.0
-
+from store_model import StoreModel
 
 class StoreLoader(BaseModelLoader):
     def __init__(self, load_config: LoadConfig):
         super().__init__(load_config)
-        self._path, self._name = os.environ["POOLPASS_STORE"], os.environ["POOLPASS_NAME"]
+        self._model = StoreModel(os.environ["POOLPASS_STORE"], os.environ["POOLPASS_NAME"])
         self._files = DefaultModelLoader(dataclasses.replace(load_config, load_format=LoadFormat.AUTO))
 
     def download_model(self, model_config: ModelConfig) -> None:
@@ -42,20 +38,12 @@ class StoreLoader(BaseModelLoader):
         if model_config.quantization is not None:
             raise ValueError("Cannot take a quantized model from a store: SGLang converts its weights after loading")
         rank, count = get_tensor_model_parallel_rank(), get_tensor_model_parallel_world_size()
-        # The dtype is part of the name, because the store has the weights as they are after loading.
-        name = f"{self._name}.{str(model_config.dtype).removeprefix('torch.')}.{rank}-of-{count}"
-        # It stays open: the mapped weights need it.
-        self._store = StoreClient.connect(self._path)
-        claim = self._store.create(name, 1, device=torch.cuda.current_device(), once=True, timeout=TIMEOUT)
-        if claim is not None:
-            with claim:
-                # Nobody has published the model: this process does, and others wait.
-                model = self._files.load_model(model_config=model_config, device_config=device_config)
-                weights.publish(self._store, name, model, device=torch.cuda.current_device(), timeout=TIMEOUT).release()
-        else:
+
+        def make_on_meta() -> Any:
             with set_default_torch_dtype(model_config.dtype), torch.device("meta"):
-                model = _initialize_model(model_config, self.load_config)
-        self.held = weights.load(self._store, name, model, timeout=TIMEOUT)
-        # What the process that has loaded it does not need any more.
-        torch.cuda.empty_cache()
-        return model.eval()
+                return _initialize_model(model_config, self.load_config)
+
+        return self._model.load(
+            model_config.dtype, rank, count, make_on_meta=make_on_meta,
+            load=lambda: self._files.load_model(model_config=model_config, device_config=device_config),
+        )

@@ -18,30 +18,19 @@ import support
 import torch
 import transformers
 import weights_models
-from poolpass import SharingError, StoreClient, weights
+from poolpass import SharingError, weights
 from resident_children import digest_of, outside
 from safetensors.torch import load_file, save_file
-from test_store import DenoStore
+from test_store import StoreChecks
 from transformers import modeling_utils
 
 
-class ResidentTest(unittest.TestCase):
-    store: DenoStore
-    client: StoreClient
-
+class ResidentTest(StoreChecks):
     @classmethod
     def setUpClass(cls) -> None:
         transformers.utils.logging.disable_progress_bar()
         transformers.utils.logging.set_verbosity_error()
-        cls.folder = os.environ["POOLPASS_WEIGHTS_FOLDER"]
-        cls.path = os.path.join(cls.folder, "store.sock")
-        cls.store = DenoStore(cls.path)
-        cls.client = StoreClient.connect(cls.path, wait=support.TIMEOUT, **support.PATIENCE)
-
-    @classmethod
-    def tearDownClass(cls) -> None:
-        cls.client.close()
-        cls.store.close()
+        super().setUpClass()
 
     def save(self, name: str, into: str, **options: Any) -> str:
         # Each test has its own weights: equal files are the same weights, whatever folder they are in.

@@ -4,6 +4,7 @@ from __future__ import annotations
 import gc
 import os
 import resource
+import subprocess
 import sys
 import tempfile
 import threading
@@ -30,6 +31,19 @@ ENVIRONMENT = {
     "PYTHONDONTWRITEBYTECODE": "1",
     "POOLPASS_DRIVER": "software",
 }
+
+
+def run_checks(module: str, timeout: float) -> None:
+    """Runs the tests of a module in a process of its own, on the software device. Raises AssertionError if any fails.
+    POOLPASS_WEIGHTS_FOLDER is a folder for them."""
+    with tempfile.TemporaryDirectory(prefix="poolpass-") as folder:
+        environment = {**ENVIRONMENT, "POOLPASS_WEIGHTS_FOLDER": folder, "HF_HUB_OFFLINE": "1"}
+        environment["PYTHONPATH"] = os.pathsep.join((PACKAGE, SOFTWARE, TESTS))
+        done = subprocess.run(
+            [sys.executable, "-m", "unittest", module], env=environment, cwd=TESTS, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True, timeout=timeout,
+        )
+    assert done.returncode == 0, done.stdout
 
 
 def use_software_device() -> None:

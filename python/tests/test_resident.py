@@ -2,10 +2,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
-import subprocess
-import sys
-import tempfile
 import unittest
 
 import support
@@ -18,11 +14,4 @@ class ResidentTest(unittest.TestCase):
     @unittest.skipIf(bool(MISSING), f"there is no {' and no '.join(MISSING)}")
     @unittest.skipIf(DENO is None, "there is no Deno")
     def test_with_transformers(self) -> None:
-        with tempfile.TemporaryDirectory(prefix="poolpass-") as folder:
-            environment = {**support.ENVIRONMENT, "POOLPASS_WEIGHTS_FOLDER": folder, "HF_HUB_OFFLINE": "1"}
-            environment["PYTHONPATH"] = os.pathsep.join((support.PACKAGE, support.SOFTWARE, support.TESTS))
-            done = subprocess.run(
-                [sys.executable, "-m", "unittest", "resident_checks"], env=environment, cwd=support.TESTS,
-                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=8 * support.TIMEOUT,
-            )
-        self.assertEqual(done.returncode, 0, done.stdout)
+        support.run_checks("resident_checks", 8 * support.TIMEOUT)

@@ -66,6 +66,22 @@ class DenoStore:
         self.process.stdout.close()
 
 
+class StoreChecks(unittest.TestCase):
+    """Checks that share a store of Deno, in the folder that `support.run_checks` has made."""
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.folder = os.environ["POOLPASS_WEIGHTS_FOLDER"]
+        cls.path = os.path.join(cls.folder, "store.sock")
+        cls.store = DenoStore(cls.path)
+        cls.client = StoreClient.connect(cls.path, wait=support.TIMEOUT, **support.PATIENCE)
+
+    @classmethod
+    def tearDownClass(cls) -> None:
+        cls.client.close()
+        cls.store.close()
+
+
 def write(array: Any, data: bytes) -> None:
     """Writes an array in place, as a library does by DLPack."""
     tensor = dlpack.import_capsule(array.__dlpack__(stream=0))

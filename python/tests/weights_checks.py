@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import hashlib
+import importlib
 import json
 import os
 import pathlib
@@ -18,13 +19,13 @@ from unittest import mock
 
 import support
 import torch
-from poolpass import CudaError, SharingError, SharingTimeoutError, StoreClient, moves, safetensors_files, weights
+from poolpass import CudaError, SharingError, SharingTimeoutError, moves, safetensors_files, weights
 from poolpass.cuda import cuda
 from poolpass.device_digests import device_digests
 from poolpass.revision import memory_digests
 from poolpass.software import runtime, virtual_memory
 from test_processes import DENO
-from test_store import DenoStore
+from test_store import StoreChecks
 from torch import nn
 
 PIECE = 16 * 2**10
@@ -91,21 +92,7 @@ def tied(seed: int = 1) -> Tied:
     return model
 
 
-class WeightsTest(unittest.TestCase):
-    store: DenoStore
-    client: StoreClient
-
-    @classmethod
-    def setUpClass(cls) -> None:
-        cls.path = os.path.join(os.environ["POOLPASS_WEIGHTS_FOLDER"], "store.sock")
-        cls.store = DenoStore(cls.path)
-        cls.client = StoreClient.connect(cls.path, wait=support.TIMEOUT, **support.PATIENCE)
-
-    @classmethod
-    def tearDownClass(cls) -> None:
-        cls.client.close()
-        cls.store.close()
-
+class WeightsTest(StoreChecks):
     def tokens(self) -> Any:
         return torch.arange(12).reshape(2, 6)
 
@@ -241,7 +228,7 @@ class WeightsTest(unittest.TestCase):
         if DENO is None:
             return
         # The other language saves and restores what this one has published.
-        folder = os.path.join(os.environ["POOLPASS_WEIGHTS_FOLDER"], "saved")
+        folder = os.path.join(self.folder, "saved")
         os.mkdir(folder)
         self.assertIn("0 of 2", command(self.path, "list"))
         self.assertEqual(command(self.path, "save", folder, "ranked"), "ranked: saved\n")
@@ -381,6 +368,25 @@ class WeightsTest(unittest.TestCase):
         held = weights.load(self.client, "c")
         self.assertEqual((held.digest, held["layer.bias"].tolist()), (said.split()[2], [0, 1, 2]))
 
+    def test_example_for_engines(self) -> None:
+        sys.path.append(os.path.join(support.ROOT, "examples", "weights"))
+        store_model = importlib.import_module("store_model")
+        loads: list[Any] = []
+
+        def load() -> Any:
+            loads.append(tied())
+            return loads[-1]
+
+        with mock.patch.object(torch.cuda, "current_device", lambda: 0), mock.patch.object(torch.cuda, "empty_cache"):
+            for _ in range(2):
+                taken = store_model.StoreModel(self.path, "engine")
+                model = taken.load(torch.float32, 0, 1, load=load, make_on_meta=self.on_meta)
+                self.assertEqual((taken.held.name, len(loads)), ("engine.float32.0-of-1", 1))
+                with torch.no_grad():
+                    self.assertTrue(torch.equal(model(self.tokens()), tied()(self.tokens())))
+                taken.held.release()
+                taken._store.close()
+
     def test_readme(self) -> None:
         with open(os.path.join(support.PACKAGE, "README.md"), encoding="utf-8") as file:
             script = re.findall(r"```py\n(.*?)```", file.read(), re.DOTALL)[-1].replace("/tmp/store.sock", self.path)
@@ -418,7 +424,7 @@ class WeightsTest(unittest.TestCase):
             writable["0.weight"].add_(0)
 
     def test_files(self) -> None:
-        folder = os.path.join(os.environ["POOLPASS_WEIGHTS_FOLDER"], "model")
+        folder = os.path.join(self.folder, "model")
         os.mkdir(folder)
         torch.manual_seed(1)
         source = {
@@ -468,7 +474,7 @@ class WeightsTest(unittest.TestCase):
             held.release()
 
     def test_files_that_are_not_valid(self) -> None:
-        folder = os.path.join(os.environ["POOLPASS_WEIGHTS_FOLDER"], "invalid")
+        folder = os.path.join(self.folder, "invalid")
         os.mkdir(folder)
         path = os.path.join(folder, "a.safetensors")
 
@@ -778,7 +784,7 @@ class WeightsTest(unittest.TestCase):
             self.client.remove(name)
 
     def test_offload_to_files(self) -> None:
-        folder = os.path.join(os.environ["POOLPASS_WEIGHTS_FOLDER"], "offloaded")
+        folder = os.path.join(self.folder, "offloaded")
         os.mkdir(folder)
         source = {
             "a": torch.arange(3_000_000.0), "b": torch.arange(3.0).to(torch.bfloat16), "c": torch.empty(0),

@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import { open as openFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -78,29 +78,29 @@ testWithStore("weights that one process has published are mapped when it has end
   const tensors = await makeSample(file, 3_000_000);
   // It waits.
   const first = run("map", "--rows", "3");
-  const published = await run("publish", file);
+  const published = await run("publish", file, "--verify", "yes");
   assertSucceeded(published);
-  assertMatch(published.errors, /100 % loaded, +\d+ MB\/s\n/);
-  assertStringIncludes(published.errors, `Published ${tensors.length} tensors as weights: loaded in`);
-  const second = await run("map", "--rows", "3", "--verify", file);
+  assertMatch(published.errors, /100 % loaded/);
+  const revision = /Published (\d+) tensors as weights@([0-9a-f]{64}) in \d+ ms/.exec(published.errors);
+  assertEquals(revision?.[1], String(tensors.length), published.errors);
+  const second = await run("map", "--rows", "3", "--name", `weights@${revision![2]}`, "--verify", "yes");
   for (const output of [await first, second]) {
     assertSucceeded(output);
     const [mapped, count, head, ...rest] = output.lines;
     assertMatch(mapped!, /^Mapped 2\.9 MiB, generation 1, in [\d.]+ ms; connected in \d+ ms$/);
     assertEquals(count, `3 of ${tensors.length} tensors:`);
-    assertEquals(head!.split(/ {2,}/), ["tensor", "dtype", "shape", "byteOffset", "byteLength", "sum of bytes"]);
-    assertMatch(rest[0]!, /^model\.layers\.0\.input_layernorm\.weight +float32 +\[\d+\] +0 +\d+ +\d+$/);
-    assertEquals(rest[3], "3 sums are right");
+    assertEquals(head!.split(/ {2,}/), ["tensor", "dtype", "shape", "byteLength"]);
+    assertMatch(rest[0]!, /^model\.layers\.0\.input_layernorm\.weight +float32 +\[\d+\] +\d+$/);
   }
   const byteLength = tensors.reduce((sum, { byteLength }) => sum + byteLength, 0);
   assert(byteLength > 2_990_000 && byteLength <= 3_000_000, `The sample has ${byteLength} bytes`);
-  assertEquals(second.lines.at(-1), `All ${byteLength} bytes are as in ${file}`);
+  assertEquals(second.lines.at(-1), `The digest of the memory is ${revision![2]}, as published`);
   // The next generation replaces this one.
   assertSucceeded(await run("publish", file));
   assertStringIncludes((await run("map")).lines[0]!, "generation 2");
 });
 
-testWithStore("tensors that a file has not aligned are published and compared byte by byte", async ({ file, run }) => {
+testWithStore("tensors that a file has not aligned are published, and their names printed", async ({ file, run }) => {
   const lengths = [3, 0, 70_000, 1, 256, 255, 4097];
   let byteOffset = 0;
   const tensors = lengths.map((byteLength, index): SampleTensor => {
@@ -108,41 +108,18 @@ testWithStore("tensors that a file has not aligned are published and compared by
     byteOffset += byteLength;
     return tensor;
   });
-  const data = Uint8Array.from({ length: byteOffset }, (_, index) => index % 251);
   writeFileSync(file, encodeHeader({ metadata: new Map(), tensors }));
-  writeFileSync(file, data, { flag: "a" });
-  assertSucceeded(await run("publish", file, "--name", "odd"));
-  const output = await run("map", "--name", "odd", "--verify", file);
+  writeFileSync(file, Uint8Array.from({ length: byteOffset }, (_, index) => index % 251), { flag: "a" });
+  assertSucceeded(await run("publish", file, "--name", "odd", "--verify", "yes"));
+  const output = await run("map", "--name", "odd", "--verify", "yes");
   assertSucceeded(output);
-  assertStringIncludes(output.lines.join("\n"), `The file states no sums\nAll ${byteOffset} bytes are as in ${file}`);
-  assertEquals(output.lines[9]!.split(/ {2,}/), [
-    "tensor 6\\u001b[2J",
-    "int8",
-    "[1,4097]",
-    "71168",
-    "4097",
-    String(data.subarray(-4097).reduce((sum, byte) => sum + byte, 0)),
-  ]);
-
-  data[3 + 70_000 - 1]! ^= 0x80;
-  writeFileSync(file, encodeHeader({ metadata: new Map(), tensors }));
-  writeFileSync(file, data, { flag: "a" });
-  assertFailed(
-    await run("map", "--name", "odd", "--verify", file),
-    `"tensor 2\\u001b[2J" is not as in ${file}: byte 69999 is another one`,
-  );
+  assertEquals(output.lines[9]!.split(/ {2,}/), ["tensor 6\\u001b[2J", "int8", "[1,4097]", "4097"]);
 }, { long: true });
 
-testWithStore("a file that is cut, or whose bytes were changed, is noticed", async ({ file, run }) => {
+testWithStore("a file that is cut is noticed", async ({ file, run }) => {
   await makeSample(file, 100_000);
-  const whole = readFileSync(file);
-  writeFileSync(file, whole.subarray(0, whole.length - 1));
+  truncateSync(file, 99_999);
   assertFailed(await run("publish", file), `Cannot read "${file}": it is not a safetensors file: its tensors have`);
-  const changed = Uint8Array.from(whole);
-  changed[changed.length - 1]! ^= 1;
-  writeFileSync(file, changed);
-  assertSucceeded(await run("publish", file));
-  assertFailed(await run("map", "--rows", "1000"), 'The bytes of "model.embed_tokens.weight" add up to');
 }, { long: true });
 
 testWithStore("the demonstration kills the process that has loaded the weights", async ({ start }) => {
@@ -150,8 +127,7 @@ testWithStore("the demonstration kills the process that has loaded the weights",
   assertSucceeded(output);
   const text = output.lines.join("\n");
   assertMatch(text, /^Killed process \d+, which has loaded the weights\. Another one maps them:\nMapped 5\.0 MiB/);
-  assertMatch(text, /16 sums are right\nAll \d+ bytes are as in \S+$/);
-  assert(!existsSync(/as in (\S+)$/.exec(text)![1]!), "The file was left behind");
+  assertMatch(text, /The digest of the memory is [0-9a-f]{64}, as published$/);
 }, { long: true });
 
 for (
