@@ -379,7 +379,7 @@ export class StoreRequests {
     const attempt = (): RequestOutcome | "begun" | undefined => {
       const source = this.#movable(name ?? id!, rank);
       const { place } = source;
-      if (source.mover !== undefined) return undefined;
+      if (this.#memories.isMoving(source)) return undefined;
       const isThere = place === to || to === "file" && place !== "device" && place !== "host";
       if (isThere) return done({ id: source.id, done: true, place });
       if (to !== "device" && place !== "device") {

@@ -236,6 +236,32 @@ moveTest(
   },
 );
 
+moveTest("after a takeover, others wait for the process that moves an entry", async ({ cuda, folder }) => {
+  const path = `${folder}/pair`, options = { standby: `${folder}/pair.standby`, reclaimTimeout: 500 };
+  const ready = Promise.withResolvers<void>(), serves = Promise.withResolvers<void>();
+  const first = MemoryStore.listen(cuda, path, { ...options, onStandby: () => ready.resolve() });
+  await using second = MemoryStore.listen(cuda, path, { ...options, onServe: () => serves.resolve() });
+  await ready.promise;
+  await using client = await StoreClient.connect(cuda, path);
+  await publish(client);
+  await client.offload("x");
+  await using mover = startScript("children/sharing/store_mover.ts", [cuda.driver, path, "x", "back"]);
+  assertEquals(await mover.nextLine(), "copied");
+  // It cannot claim what it fills from the next store yet.
+  mover.kill("SIGSTOP");
+  await first[Symbol.asyncDispose]();
+  await serves.promise;
+  const mapped = client.mapEntry("x");
+  await client.entries();
+  await client.entries();
+  assertEquals(second.status()!.entries.length, 2);
+  // It never does.
+  mover.kill("SIGKILL");
+  using entry = await mapped;
+  assertEquals(await entry.buffer.read(Uint8Array), pattern);
+  assertEquals([await placesIn(client), second.status()!.entries.length], [["device"], 1]);
+});
+
 moveTest("what a process has held asleep is gone with it", async ({ store, cuda, connect }) => {
   const client = await connect();
   await publish(client);

@@ -548,7 +548,7 @@ export class StoredMemories implements Disposable {
     if (memory === undefined) return false;
     if (memory.writer === holder) {
       memory.writer = undefined;
-      this.#stopMoveTo(memory);
+      this.#stopMoveTo(memory, holder);
     } else {
       const reading = memory.readers.get(holder);
       if (reading === undefined) return false;
@@ -580,7 +580,7 @@ export class StoredMemories implements Disposable {
       const isAbandoned = memory.writer === holder && count === 0;
       if (isAbandoned) {
         memory.writer = undefined;
-        this.#stopMoveTo(memory);
+        this.#stopMoveTo(memory, holder);
       }
       if (isReleased || isAbandoned) this.#dropIfUnused(memory);
     }
@@ -724,6 +724,8 @@ export class StoredMemories implements Disposable {
     memory.sharers?.delete(memory);
     this.#budget.remove(memory);
     this.unsent.onGone(memory);
+    // What a client of an earlier store has moved is free for others.
+    if (memory.target !== undefined) this.#awaited.notify(memory.name);
     const [sharer] = memory.sharers ?? [];
     if (sharer === undefined) {
       this.#table.forget(memory);
@@ -808,6 +810,11 @@ export class StoredMemories implements Disposable {
     this.#allocator.retry();
   }
 
+  /** Whether an allocation is being moved, maybe by a client that has yet to claim what it fills from this store. */
+  isMoving(source: Stored): boolean {
+    return source.mover !== undefined || source.mayBeClaimed && this.#hasTarget(source);
+  }
+
   /**
    * Whether a client moves an allocation. The store that let it begin may be gone: a move to a file has no target that
    * the client could claim, and goes on if the client might begin it now.
@@ -844,14 +851,14 @@ export class StoredMemories implements Disposable {
 
   #hasTarget(source: Stored): boolean {
     const ids = new Set([...sharersOf(source)].map(({ id }) => id));
-    return [...this.#memories.values()].some(({ target, writer }) => {
-      return target !== undefined && ids.has(target) && writer !== undefined;
+    return [...this.#memories.values()].some(({ target, writer, mayBeClaimed }) => {
+      return target !== undefined && ids.has(target) && (writer !== undefined || mayBeClaimed);
     });
   }
 
-  #stopMoveTo({ target }: Stored): void {
+  #stopMoveTo({ target }: Stored, mover: Holder): void {
     const source = target === undefined ? undefined : this.#memories.get(target);
-    if (source !== undefined) this.#stopMove(source);
+    if (source?.mover === mover) this.#stopMove(source);
   }
 
   #stopMove(source: Stored): void {
