@@ -10,6 +10,7 @@ from .tensor_bundle import SAFETENSORS_NAMES
 from .torch_views import torch
 
 Kind = Literal["parameter", "buffer", "tensor"]
+_PLAIN = {bool, int, float, str, type(None)}
 
 
 @dataclass
@@ -67,19 +68,23 @@ def attributes(module: Any) -> Iterator[tuple[str, Any, Any, Any]]:
     is_tensor = torch().is_tensor
     for path, owner in module.named_modules():
         for name, value in vars(owner).items():
-            if name in ("_parameters", "_buffers", "_modules"):
+            # Most of a module's attributes are one of these, or an empty dictionary.
+            if type(value) in _PLAIN or name in ("_parameters", "_buffers", "_modules"):
                 continue
-            where = f"{path}.{name}" if path else name
-            if is_tensor(value):
-                yield where, vars(owner), name, value
+            if isinstance(value, dict):
+                for key, each in value.items():
+                    if is_tensor(each):
+                        yield f"{_path(path, name)}[{key!r}]", value, key, each
             elif isinstance(value, (list, tuple)):
                 for index, each in enumerate(value):
                     if is_tensor(each):
-                        yield f"{where}[{index}]", value, index, each
-            elif isinstance(value, dict):
-                for key, each in value.items():
-                    if is_tensor(each):
-                        yield f"{where}[{key!r}]", value, key, each
+                        yield f"{_path(path, name)}[{index}]", value, index, each
+            elif is_tensor(value):
+                yield _path(path, name), vars(owner), name, value
+
+
+def _path(owner: str, name: str) -> str:
+    return f"{owner}.{name}" if owner else name
 
 
 def _check_attributes(module: Any) -> None:

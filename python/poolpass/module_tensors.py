@@ -48,18 +48,24 @@ def put_into(
                 f"{_type_of(shape, dtype)} in the weights"
             )
         keys[number] = present[0]
-    wrong += _left_behind(module, {number: tensors[number][1] for number in keys})
+    held = list(attributes(module))
+    wrong += _left_behind(held, {number: tensors[number][1] for number in keys})
     if wrong:
         more = f"; and {len(wrong) - 5} more" if len(wrong) > 5 else ""
         raise ValueError(f"Cannot load {what}: {'; '.join(wrong[:5])}{more}")
-    _replace(module, {number: tensor_of(name) for number, name in keys.items()}, key_of, keys)
+    _replace(module, held, {number: tensor_of(name) for number, name in keys.items()}, key_of, keys)
 
 
-def _replace(module: Any, tensors: dict[int, Any], key_of: Callable[[str], str], keys: dict[int, str]) -> None:
+# An attribute that is a tensor, or has one: see `attributes`.
+_Held = tuple[str, Any, Any, Any]
+
+
+def _replace(
+    module: Any, held: list[_Held], tensors: dict[int, Any], key_of: Callable[[str], str], keys: dict[int, str]
+) -> None:
     parameter = torch().nn.Parameter
     parameters: dict[str, Any] = {}
     replaced: dict[int, Any] = {}
-    held = list(attributes(module))
     for owner in module.modules():
         for leaf, tensor in owner._parameters.items():
             if id(tensor) in tensors:
@@ -76,11 +82,11 @@ def _replace(module: Any, tensors: dict[int, Any], key_of: Callable[[str], str],
             container[key] = replaced[id(tensor)]
 
 
-def _left_behind(module: Any, changed: Mapping[int, Any]) -> list[str]:
+def _left_behind(held: list[_Held], changed: Mapping[int, Any]) -> list[str]:
     """Returns descriptions of the attributes that would keep their old values."""
     wrong = []
     places = {_place_of(tensor) for tensor in changed.values()} - {0}
-    for where, container, _, tensor in attributes(module):
+    for where, container, _, tensor in held:
         if id(tensor) in changed:
             if isinstance(container, tuple):
                 wrong.append(f"{where} would stay what it is: it is in a tuple")

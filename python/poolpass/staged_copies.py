@@ -13,10 +13,11 @@ from .descriptors import is_sealed_memory
 from .errors import SharingError
 
 Piece = TypeVar("Piece")
-# The size in bytes of what a thread moves at once: more does not stay in the processor's caches between the two copies.
-PIECE = 4 * 2**20
+# The size in bytes of what a thread moves at once. More does not stay in the processor's caches between the two copies,
+# and with less, the threads wait for the interpreter.
+PIECE = 8 * 2**20
 # The number of threads: while some read or write, the copies of others run.
-THREADS = 20
+THREADS = 16
 
 # Moves a piece through page-locked memory. The arguments are the piece, the memory, its address, and a stream, whose
 # work is waited for afterwards.

@@ -85,7 +85,7 @@ from unittest import mock
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 from checking import DENO, ROOT, TIMEOUT, Store
-from poolpass import driver, moves, weights
+from poolpass import driver, moves, safetensors_files, staged_copies, weights
 from poolpass.safetensors_files import SafetensorsFiles
 from poolpass.store_link import StoreLink
 from poolpass.whole_memory import WholeMemory
@@ -168,12 +168,15 @@ class Bench:
     def print(self, name: str, *cells: str) -> None:
         print(f"{name:<58}" + "".join(f"{each:>11}" for each in cells), flush=True)
 
+    def is_wanted(self, name: str) -> bool:
+        return not self.names or any(each in name for each in self.names)
+
     def row(
         self, name: str, act: Callable[[], Any], *, prepare: Callable[[], Any] = lambda: None, moves_all: bool = True,
         parts: dict[str, float] | None = None, rounds: int | None = None,
     ) -> None:
         """Measures a function, whose result is released afterwards, and prints the row."""
-        if self.names and not any(each in name for each in self.names):
+        if not self.is_wanted(name):
             return
         times = []
         for _ in range(rounds or self.rounds):
@@ -210,16 +213,20 @@ class Bench:
             if any(each.name == "model" for each in self.client.entries()):
                 self.client.remove("model")
 
-        def read() -> None:
+        def read(threads: int) -> None:
             with SafetensorsFiles(self.model) as files:
                 end, offsets = 0, []
                 for each in files.tensors:
                     offsets.append(end)
                     end += each.nbytes
-                files.load(offsets, memory.array.address, 0)
+                files.load(offsets, memory.array.address, 0, readers=threads)
 
         with self.client.create("scratch", self.size) as memory:
-            self.row("read to the device, the memory being there", read)
+            for threads, size in ((12, 4), (16, 4), (20, 4), (12, 8), (16, 8), (20, 8)):
+                with mock.patch.object(safetensors_files, "_PIECE", size * 2**20):
+                    is_usual = (threads, size * 2**20) == (staged_copies.THREADS, staged_copies.PIECE)
+                    usual = ", as usual" if is_usual else ""
+                    self.row(f"read to the device by {threads} threads of {size} MiB{usual}", lambda: read(threads))
         self.row("weights.publish of the folder: create, read, digest", publish, prepare=remove)
         remove()
         device = PLACE
@@ -288,10 +295,12 @@ class Bench:
         """From the start of a process until it has the first logits. The last cell is how many ms it takes beyond the
         imports alone, at their quickest."""
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        # Modules are compiled once.
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
         imports = 0.0
         for mode in ("imports", "resident", "resident, initialized", "from_pretrained"):
             name = f"process start: {mode}"
-            if self.names and not any(each in name for each in self.names):
+            if not self.is_wanted(name):
                 continue
             runs = []
             for _ in range(self.rounds):
@@ -351,7 +360,8 @@ class Bench:
                 ("publish", "Deno: publish", True), ("sleep", "Deno: sleep and wake, in place", False),
                 ("offload", "Deno: move to host memory", True), ("wake", "Deno: wake from host memory", True),
             ):
-                if self.names and not any(each in name for each in self.names):
+                # The others need what the first publishes.
+                if work != "publish" and not self.is_wanted(name):
                     continue
                 times = []
                 for _ in range(1 if work == "offload" else self.rounds):
