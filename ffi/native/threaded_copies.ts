@@ -9,8 +9,11 @@ import { shim, unwrap } from "./shim/shim.ts";
 
 /** The size of a piece in bytes: larger ones do not stay in the processor's caches. */
 const pieceByteLength = 4 * 2 ** 20;
-/** The number of threads. Each has two pieces in flight. */
-const maximumLanes = 12;
+/**
+ * The number of threads, each of which has two pieces in flight. Most of the time of a write is the kernel's for
+ * providing the file's memory, for which more threads than copy at full speed are of use.
+ */
+const maximumReaders = 12, maximumWriters = 20;
 /** The number of 64-bit words of the C library's `struct transfer` that are shared. */
 const stateWords = 3;
 /** The words of the state: what the threads report, and the flag that stops them. */
@@ -66,7 +69,7 @@ export class ThreadedCopy {
     }
     this.#firstByteLength = ranges[0]?.byteLength ?? 0;
     const end = Math.max(0, ...ranges.map(({ fileOffset, byteLength }) => fileOffset + byteLength));
-    const lanes = Math.min(maximumLanes, pieces.length);
+    const lanes = Math.min(target === undefined ? maximumReaders : maximumWriters, pieces.length);
     const numbers = [lanes, pieceByteLength, pieces.length, target ?? -1, end].map(BigInt);
     const plan = bytesOf([context, ...functions, ...numbers]);
     const out = new BigUint64Array(1);

@@ -222,7 +222,7 @@ export class CudaDevice {
    * using cuda = open();
    * const initialized = cuda.device(0).initialize();
    * await using client = await StoreClient.connect(cuda, "/run/poolpass/store.sock");
-   * await initialized;
+   * const [weights] = await Promise.all([client.map("weights"), initialized]);
    * ```
    */
   async initialize(): Promise<void> {

@@ -196,7 +196,7 @@ export class Weights extends Map<string, DeviceArray<TypedArray>> implements Asy
       ...rank === undefined ? {} : { rank },
       // Its memory is mapped in place of this one.
       asleep: true,
-    });
+    }, this.#description);
     try {
       const isSame = next.entry.generation === entry.generation && !entry.isAsleep;
       if (isSame) return false;
@@ -388,11 +388,16 @@ async function mapRevision(
 }
 
 /** Maps the memory that is published under a name, and reads what it contains. */
-async function mapDescribed(client: StoreClient, name: string, options: MapEntryOptions): Promise<DescribedEntry> {
+async function mapDescribed(
+  client: StoreClient,
+  name: string,
+  options: MapEntryOptions,
+  known?: WeightsDescription,
+): Promise<DescribedEntry> {
   const entry = await client.mapEntry(name, { ...options, move: bringBack });
   try {
     if (entry.isAsleep && isListInMemory(entry.metadata)) await entry.wake();
-    const description = await readDescription(name, entry.metadata, entry.buffer);
+    const description = await readDescription(name, entry.metadata, entry.buffer, known);
     checkCapability(name, description, entry.buffer.device);
     return { entry, description };
   } catch (error) {
