@@ -36,7 +36,7 @@ fails if it is not the one that was published; NAME may be NAME@DIGEST, with at 
 offload moves weights to host memory of the store, or to a safetensors file in a folder, and frees the GPU's memory; no
 process may have them mapped. wake brings them back now; a process that maps them brings them back, too. save writes the
 weights of a store to files in a folder, and restore publishes them again, for instance after a reboot. What cannot be
-saved or restored is named, and the rest is done; the exit status is 1 then.
+saved or restored is named, and the rest is done; the exit status is 1 then. All of this concerns all ranks of a name.
 
 Options:
   --store SOCKET  the socket of the store, as it was given to poolpass store
@@ -123,17 +123,20 @@ async function run(args: readonly string[], terminal: Terminal): Promise<number>
       await verify(client, argument, terminal);
       return 0;
     case "offload":
-      await offloadWeights(client, argument, {
-        to: to === "host" ? to : resolve(to!),
-        timeout: 1000 * parseSeconds(timeout),
-        signal,
-      });
+      for (const rank of await ranksOf(client, argument)) {
+        await offloadWeights(client, argument, {
+          to: to === "host" ? to : resolve(to!),
+          rank,
+          timeout: 1000 * parseSeconds(timeout),
+          signal,
+        });
+      }
       return await printPlace(client, argument, print);
-    case "wake": {
-      await checkPublished(client, argument);
-      await using _weights = await mapWeights(client, argument, { signal });
+    case "wake":
+      for (const rank of await ranksOf(client, argument)) {
+        await using _weights = await mapWeights(client, argument, { rank, signal });
+      }
       return await printPlace(client, argument, print);
-    }
     case "save": {
       const options = names.length === 0 ? { signal } : { names, signal };
       return report("saved", await saveWeights(client, resolve(argument), options), terminal);
@@ -152,26 +155,40 @@ function parseSeconds(text: string): number {
   throw new UsageError(`--timeout takes seconds, and "${text}" was given`);
 }
 
-/** Returns the entry of weights, which are named with or without a revision. Undefined if there is none. */
-function entryOf(entries: readonly StoreEntry[], name: string): StoreEntry | undefined {
-  const own = ownName(name);
-  return entries.find((entry) => entry.name === own);
-}
-
-function ownName(name: string): string {
-  return name.split("@")[0]!;
+/**
+ * Returns the ranks of weights, which are named with or without a revision. Throws if nothing is published under the
+ * name, for which a client would wait.
+ */
+async function ranksOf(client: StoreClient, name: string): Promise<readonly StoreEntry["rank"][]> {
+  const [own, digits = ""] = name.split("@");
+  const entries = await client.entries();
+  const ranks = entries.filter((entry) => entry.name === own);
+  if (ranks.length === 0) {
+    const names = entries.map((entry) => printable(JSON.stringify(entry.name))).join(", ");
+    throw new Error(
+      `Nothing is published as ${JSON.stringify(own)}; the store has ${names === "" ? "nothing" : names}`,
+    );
+  }
+  const found = ranks.filter(({ digest = "" }) => digest.startsWith(digits));
+  // The store may have a revision that was replaced, or says which it has.
+  return (found.length === 0 ? ranks.slice(0, 1) : found).map(({ rank }) => rank);
 }
 
 /** Prints where weights are now. */
 async function printPlace(client: StoreClient, name: string, print: Terminal["print"]): Promise<number> {
-  const entry = entryOf(await client.entries(), name);
-  if (entry === undefined) return 0;
-  const { place, device, byteLength } = entry;
-  const where = place === "device" ? device : place;
-  print(
-    `${printable(entry.name)}: ${formatBytes(byteLength)} in ${printable(where === "host" ? "host memory" : where)}`,
-  );
+  const [own] = name.split("@");
+  for (const entry of await client.entries()) {
+    if (entry.name !== own) continue;
+    const { place, device, byteLength, rank } = entry;
+    const where = place === "device" ? device : place;
+    const text = printable(where === "host" ? "host memory" : where);
+    print(`${nameWith(rank, entry.name)}: ${formatBytes(byteLength)} in ${text}`);
+  }
   return 0;
+}
+
+function nameWith([rank, count]: StoreEntry["rank"], name: string): string {
+  return count === 1 ? printable(name) : `${printable(name)} (rank ${rank} of ${count})`;
 }
 
 /** Prints the names that were saved or restored, and the errors of the others. Returns the exit status. */
@@ -215,22 +232,13 @@ async function publish(
   );
 }
 
-/** Throws if nothing is published under a name, for which a client would wait. */
-async function checkPublished(client: StoreClient, name: string): Promise<void> {
-  const entries = await client.entries();
-  if (entryOf(entries, name) !== undefined) return;
-  const names = entries.map((entry) => printable(JSON.stringify(entry.name))).join(", ");
-  throw new Error(
-    `Nothing is published as ${JSON.stringify(ownName(name))}; the store has ${names === "" ? "nothing" : names}`,
-  );
-}
-
 async function verify(client: StoreClient, name: string, { print, signal }: Terminal): Promise<void> {
-  await checkPublished(client, name);
-  await using weights = await mapWeights(client, name, { signal });
-  const digest = await weights.verify({ signal });
-  const isStated = weights.digest !== undefined;
-  print(`${printable(weights.name)}@${digest}: ${isStated ? "as published" : "its publisher has stated no digest"}`);
+  for (const rank of await ranksOf(client, name)) {
+    await using weights = await mapWeights(client, name, { rank, signal });
+    const revision = `${weights.name}@${await weights.verify({ signal })}`;
+    const isStated = weights.digest !== undefined;
+    print(`${nameWith(rank, revision)}: ${isStated ? "as published" : "its publisher has stated no digest"}`);
+  }
 }
 
 const columns = [

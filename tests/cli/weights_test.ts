@@ -1,7 +1,8 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { readdirSync, truncateSync, writeFileSync } from "node:fs";
-import { MemoryStore, open } from "../../mod.ts";
+import { type Cuda, MemoryStore, open, StoreClient } from "../../mod.ts";
 import { writeSafetensors } from "../../safetensors.ts";
+import { publishWeights } from "../../weights.ts";
 import { shimRefusal } from "../../ffi/native/shim/shim.ts";
 import { inFolder } from "../support/folders.ts";
 import { poolpass } from "../support/poolpass.ts";
@@ -11,7 +12,7 @@ const skip = shimRefusal() ?? false;
 
 /** Runs a body with a store, and a file of two tensors. */
 async function withStore(
-  body: (paths: { store: string; file: string; folder: string }) => Promise<void>,
+  body: (paths: { store: string; file: string; folder: string; cuda: Cuda }) => Promise<void>,
 ): Promise<void> {
   await inFolder(async (folder) => {
     using cuda = open({ driver: "software" });
@@ -22,7 +23,7 @@ async function withStore(
     const [store, file] = [`${folder}/store`, `${folder}/model.safetensors`];
     await writeSafetensors({ bias, scale }, file);
     await using _store = MemoryStore.listen(cuda, store);
-    await body({ store, file, folder });
+    await body({ store, file, folder, cuda });
   });
 }
 
@@ -157,3 +158,21 @@ test(
       }
     }),
 );
+
+test("all ranks of a name are moved, woken and verified", { skip }, () =>
+  withStore(async ({ store, file, cuda }) => {
+    await using client = await StoreClient.connect(cuda, store);
+    const [{ digest }] = await Promise.all([0, 1].map(async (rank) => {
+      await using held = await publishWeights(client, "both", file, { rank: [rank, 2] });
+      return { digest: held.digest! };
+    })) as [{ digest: string }];
+    const at = ["--store", store];
+    const offloaded = await weights("offload", "both", "--to", "host", ...at);
+    const said = [0, 1].map((rank) => `both \\(rank ${rank} of 2\\): [0-9.]+ B in`);
+    assertMatch(offloaded.output, new RegExp(`^${said.map((text) => `${text} host memory\n`).join("")}$`));
+    assertMatch((await weights("wake", "both", ...at)).output, new RegExp(`^${said.join(".*\n")}.*\n$`));
+    const verified = await weights("verify", `both@${digest.slice(0, 8)}`, ...at);
+    const lines = [0, 1].map((rank) => `both@${digest} (rank ${rank} of 2): as published\n`);
+    assertEquals([verified.code, verified.output], [0, lines.join("")]);
+    assertMatch((await weights("list", ...at)).output, / 1 of 2 /);
+  }));
