@@ -17,8 +17,12 @@ TESTS = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(TESTS))
 sys.path[:0] = [os.path.dirname(TESTS), TESTS]
 
-from poolpass import StoreClient, driver
+from poolpass import StoreClient
 
+# As `poolpass.driver()` says it, which initializes CUDA: no process can be forked from one that has.
+DRIVER = "software" if os.environ.get("POOLPASS_DRIVER") == "software" else "cuda"
+# Nor does torch.cuda.is_available() then.
+os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
 DENO = os.environ.get("POOLPASS_DENO") or shutil.which("deno")
 # Seconds in which another process must have done its work.
 TIMEOUT = 60.0
@@ -35,7 +39,7 @@ class Store:
         assert DENO is not None, "deno is not on the PATH"
         self.path = path
         self.process = subprocess.Popen(
-            [*cli(), "store", path, "--driver", driver(), *arguments],
+            [*cli(), "store", path, "--driver", DRIVER, *arguments],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
         )
 

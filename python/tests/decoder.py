@@ -5,11 +5,12 @@ import hashlib
 from typing import Any, Callable
 
 import torch
-from poolpass import StoreClient, driver, weights
+from checking import DRIVER
+from poolpass import StoreClient, weights
 from torch import nn
 from torch.nn import functional
 
-IS_CUDA = driver() == "cuda"
+IS_CUDA = DRIVER == "cuda"
 DEVICE = "cuda:0" if IS_CUDA else "cpu"
 DTYPE = torch.bfloat16 if IS_CUDA else torch.float32
 VOCABULARY, LENGTH, HEADS = 512, 32, 8

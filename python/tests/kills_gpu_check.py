@@ -21,8 +21,8 @@ import time
 import traceback
 from typing import Any, Callable, Iterator
 
-from checking import CONTEXT, MIB, SHARED, TIMEOUT, Store, connect, pattern, run_checks, wait_until
-from poolpass import SharingError, StoreClient, driver
+from checking import CONTEXT, DRIVER, MIB, SHARED, TIMEOUT, Store, connect, pattern, run_checks, wait_until
+from poolpass import SharingError, StoreClient
 from poolpass.cuda import cuda
 from poolpass.device_digests import PIECE
 from poolpass.revision import revision, tree_of
@@ -71,15 +71,16 @@ def move(client: StoreClient, size: int, _: int, folder: str) -> Iterator[str]:
     """Moves an entry to host memory or to a file, and back."""
     while True:
         for to in ("host", folder):
+            # The process that was killed may have moved it.
+            with client.map("moved", timeout=TIMEOUT) as mapping:
+                check(mapping, "moved")
+            yield "brought back"
             try:
                 client.offload("moved", to=to, timeout=TIMEOUT)
             except SharingError as error:
                 if error.code != "in-use":
                     raise
             yield f"moved to {to}"
-            with client.map("moved", timeout=TIMEOUT) as mapping:
-                check(mapping, "moved")
-            yield "brought back"
 
 
 def sleep(client: StoreClient, size: int, _: int, folder: str) -> Iterator[str]:
@@ -281,11 +282,11 @@ class Check:
         import weights_models
 
         transformers.utils.logging.disable_progress_bar()
-        hidden = 2048 if decoder.IS_CUDA else 32
+        hidden, heads = (2048, 16) if decoder.IS_CUDA else (32, 4)
         model = weights_models.save(
             "llama", self.folder, seed=7, dtype=decoder.DTYPE, hidden_size=hidden, intermediate_size=4 * hidden,
-            num_hidden_layers=max(1, self.size // (100 * MIB)), num_attention_heads=hidden // 8,
-            num_key_value_heads=hidden // 8, make_on=decoder.DEVICE,
+            num_hidden_layers=max(1, self.size // (100 * MIB)), num_attention_heads=heads, num_key_value_heads=heads,
+            make_on=decoder.DEVICE,
         )
         logits = decoder.digest_of(weights_models.logits(weights_models.load("llama", model, device_map=decoder.DEVICE)))
         with connect(self.path) as client:
@@ -404,7 +405,7 @@ class Check:
 
 def free_memory() -> int:
     """Returns how much memory of the device is free."""
-    return int(cuda().call("cudaMemGetInfo")) if driver() == "cuda" else 0
+    return int(cuda().call("cudaMemGetInfo")) if DRIVER == "cuda" else 0
 
 
 def main() -> int:
@@ -414,10 +415,10 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=time.time_ns() % 10**6)
     parser.add_argument("names", nargs="*")
     given = parser.parse_args()
-    print(f"{driver()}, seed {given.seed}", flush=True)
+    print(f"{DRIVER}, seed {given.seed}", flush=True)
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     has_models = all(importlib.util.find_spec(each) for each in ("torch", "transformers", "accelerate"))
-    models = ["decoder", "weights_models", "transformers.models.llama.modeling_llama"] if has_models else []
+    models = ["decoder", "weights_models"] if has_models else []
     CONTEXT.set_forkserver_preload(["poolpass", "checking", *models])
     with tempfile.TemporaryDirectory(prefix="poolpass-", dir=SHARED) as folder:
         checks = Check(folder, given)

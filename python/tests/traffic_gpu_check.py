@@ -18,8 +18,8 @@ from typing import Any, Callable
 
 import decoder
 import torch
-from checking import CONTEXT, MIB, SHARED, TIMEOUT, Remote, Store, cli, connect, run_checks, wait_until
-from poolpass import SharingError, driver, weights
+from checking import CONTEXT, DRIVER, MIB, SHARED, TIMEOUT, Remote, Store, cli, connect, run_checks, wait_until
+from poolpass import SharingError, weights
 
 LIMIT = 180.0
 PROMPTS = 8
@@ -115,14 +115,12 @@ def host_memory(store: Store) -> int:
 
 def fill_device() -> list[Any]:
     """Allocates nearly all memory of the device."""
-    filled = []
-    for nbytes in (2**30, 64 * MIB, 2 * MIB):
+    filled, piece = [], 2**50
+    while (free := torch.cuda.mem_get_info()[0] - 40 * MIB) > 8 * MIB and piece > 2 * MIB:
         try:
-            while True:
-                count = max(1, (torch.cuda.mem_get_info()[0] - 4 * nbytes) // nbytes)
-                filled.append(torch.empty(count * nbytes, dtype=torch.uint8, device=decoder.DEVICE))
+            filled.append(torch.empty(min(piece, free), dtype=torch.uint8, device=decoder.DEVICE))
         except torch.OutOfMemoryError:
-            pass
+            piece = min(piece, free) // 2
     return filled
 
 
@@ -321,7 +319,7 @@ class Check:
 
     def command(self, path: str, *arguments: str) -> None:
         subprocess.run(
-            [*cli(), "weights", *arguments, "--store", path, "--driver", driver()], check=True, timeout=TIMEOUT,
+            [*cli(), "weights", *arguments, "--store", path, "--driver", DRIVER], check=True, timeout=TIMEOUT,
             stdout=subprocess.DEVNULL,
         )
 
