@@ -11,6 +11,7 @@
  * - `poolpass.d.ts`: the exports of `mod.ts`, with their documentation, in one file.
  * - `sharing.js`, `store.js` and other parts of `mod.ts`: they export some names of `poolpass.js` again.
  * - `npy.js`, `safetensors.js` and `weights.js`: arrays in files, weights in stores. They import `poolpass.js`.
+ * - `initialize.js`: starts CUDA before the others are loaded.
  * - `kernels/*.js`, `kernels/*.d.ts`, `kernels/*.cu`: the PTX of the kernels in the package, and their sources.
  * - `cli/main.js`: the program `poolpass`, which refuses old runtimes and imports `program.js`, which imports `poolpass.js`.
  * - `README.md`, `docs/` and the other pages for users.

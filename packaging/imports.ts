@@ -9,8 +9,10 @@ export const parts = ["sharing", "store", "collectives", "operators"] as const;
 
 /** The modules beside `mod.ts` that export names of their own, which a program loads only if it imports them. */
 export const fileModules = ["npy", "safetensors", "weights"] as const;
+/** The module that starts CUDA before the others are loaded. */
+export const firstModule = "initialize";
 /** All modules that are exported besides `mod.ts`, the kernels and the program. */
-export const modulesBeside: readonly string[] = [...parts, ...fileModules];
+export const modulesBeside: readonly string[] = [...parts, ...fileModules, firstModule];
 
 /**
  * The specifiers by which users import the package: of its main module, and of the folder of its kernels. `part` is the

@@ -1,7 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { dirname } from "node:path";
 import { test } from "node:test";
-import { fileModules, parts } from "../packaging/imports.ts";
+import { fileModules, firstModule, parts } from "../packaging/imports.ts";
 import { cyclesOf, type Import, importsOf, importsOfLibrary } from "./support/module_graph.ts";
 
 /** The lowest layer, which calls native code and knows nothing of CUDA. */
@@ -101,6 +101,7 @@ const layers: readonly (readonly [layer: string, mayImport: readonly string[]])[
   ["src/weights/", ["mod.ts", "safetensors.ts", "kernels/", "src/support/", "src/files/", "src/memory/dtypes.ts"]],
   ...fileModules.map((module) => [`${module}.ts`, ["src/files/", "src/weights/", "safetensors.ts"]] as const),
   ...parts.map((part) => [`${part}.ts`, ["mod.ts"]] as const),
+  [`${firstModule}.ts`, ["ffi/early_start.ts"]],
 ];
 
 /**

@@ -8,12 +8,13 @@
  * @module
  */
 import process from "node:process";
+import { initializeDevice } from "../../initialize.ts";
 
+const initialized = initializeDevice();
 const [store, library = "../../mod.ts"] = process.argv.slice(2) as [string, string?];
 const { open, StoreClient } = await import(library) as typeof import("../../mod.ts");
 
 using cuda = open();
-const initialized = cuda.device(0).initialize();
 const client = await StoreClient.connect(cuda, store);
 // The request is answered before the context is there.
 const [weights] = await Promise.all([client.map("weights"), initialized]);

@@ -1,4 +1,5 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { initializeDevice } from "../../initialize.ts";
 import { CudaError } from "../../src/support/errors.ts";
 import { Cuda } from "../../src/objects/cuda.ts";
 import { Session } from "../../src/session.ts";
@@ -26,6 +27,16 @@ testOnEachDriver("devices tell what they are", (cuda) => {
     RangeError,
     'leave the prefix out: "multiProcessorCount"',
   );
+});
+
+testOnEachDriver("CUDA may be started before it is opened, also where there is none", async (_cuda, { open }) => {
+  const starting = [initializeDevice(), initializeDevice(99)];
+  using cuda = new Cuda(new Session(open()));
+  using pool = cuda.device(0).createPool();
+  using buffer = pool.allocate(4);
+  buffer.fill(3);
+  assertEquals(await buffer.read(Uint8Array), new Uint8Array(4).fill(3));
+  await Promise.all(starting);
 });
 
 testOnEachDriver("a device is initialized once, and then used as any other", async (cuda, { open }) => {
