@@ -167,24 +167,11 @@ class Cuda:
         if not 0 <= ordinal < len(self.uuids):
             raise ValueError(f"There is no device {ordinal}: this process sees {len(self.uuids)} devices")
 
-    @contextmanager
-    def on_device(self, ordinal: int) -> Iterator[None]:
+    def on_device(self, ordinal: int) -> _OnDevice:
         """Makes a device current, and then the one that was: other libraries depend on it."""
-        before = int(self.call("cudaGetDevice"))
-        if before == ordinal:
-            # Creates the device's context if this is the first call.
-            self.call("cudaSetDevice", ordinal)
-            yield
-            return
-        self.call("cudaSetDevice", ordinal)
-        try:
-            yield
-        finally:
-            # Making a device current that nobody has used would create a context, which takes memory.
-            if self._has_context(before):
-                self.call("cudaSetDevice", before)
+        return _OnDevice(self, ordinal)
 
-    def _has_context(self, ordinal: int) -> bool:
+    def has_context(self, ordinal: int) -> bool:
         try:
             error, _, is_active = self._driver.cuDevicePrimaryCtxGetState(ordinal)
         except AttributeError:
@@ -449,6 +436,26 @@ class Cuda:
         self.copy(ctypes.addressof(host), address, nbytes, DEVICE_TO_HOST, stream, ordinal)
         self.synchronize(stream, ordinal)
         return host.raw
+
+
+class _OnDevice:
+    """The context manager of `on_device`. Each piece of a copy needs several."""
+
+    __slots__ = ("_before", "_calls", "_ordinal")
+
+    def __init__(self, calls: Cuda, ordinal: int):
+        self._calls = calls
+        self._ordinal = ordinal
+
+    def __enter__(self) -> None:
+        self._before = int(self._calls.call("cudaGetDevice"))
+        # Creates the device's context if this is the first call.
+        self._calls.call("cudaSetDevice", self._ordinal)
+
+    def __exit__(self, *_: object) -> None:
+        # Making a device current that nobody has used would create a context, which takes memory.
+        if self._before != self._ordinal and self._calls.has_context(self._before):
+            self._calls.call("cudaSetDevice", self._before)
 
 
 # Returns what to add to the message of an illegal access, depending on what is mapped. Set by modules that map memory.

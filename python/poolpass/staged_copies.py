@@ -2,10 +2,11 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import mmap
 import os
 import threading
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Callable, Generic, Iterable, Iterator, TypeVar
 
 from .cuda import DEVICE_TO_HOST, HOST_TO_DEVICE, cuda
@@ -13,14 +14,14 @@ from .descriptors import is_sealed_memory
 from .errors import SharingError
 
 Piece = TypeVar("Piece")
-# The size in bytes of what a thread moves at once. More does not stay in the processor's caches between the two copies,
-# and with less, the threads wait for the interpreter.
-PIECE = 8 * 2**20
-# The number of threads: while some read or write, the copies of others run.
+# The size in bytes of what a thread moves at once: more does not stay in the processor's caches between the two copies.
+PIECE = 4 * 2**20
 THREADS = 16
+# The number of pieces of a thread: while it reads one, another is copied.
+BUFFERS = 2
 
 # Moves a piece through page-locked memory. The arguments are the piece, the memory, its address, and a stream, whose
-# work is waited for afterwards.
+# work is waited for before the memory is used again.
 Act = Callable[[Piece, memoryview, int, int], None]
 
 
@@ -126,12 +127,20 @@ class _Moves(Generic[Piece]):
     def _run(self) -> None:
         calls, device = cuda(), self._device
         try:
-            with calls.temporary_stream(device) as stream, calls.page_locked(self._nbytes, device) as address:
-                host = memoryview((ctypes.c_char * self._nbytes).from_address(address)).cast("B")
-                while (piece := self._next()) is not None:
-                    try:
-                        self._act(piece, host, address, stream)
-                    finally:
-                        calls.synchronize(stream, device)
+            with ExitStack() as stack:
+                first = stack.enter_context(calls.page_locked(BUFFERS * self._nbytes, device))
+                buffers = []
+                for address in range(first, first + BUFFERS * self._nbytes, self._nbytes):
+                    stream = stack.enter_context(calls.temporary_stream(device))
+                    # The memory is freed once nothing is copied any more.
+                    stack.callback(calls.synchronize, stream, device)
+                    host = memoryview((ctypes.c_char * self._nbytes).from_address(address)).cast("B")
+                    buffers.append((host, address, stream))
+                for buffer in itertools.cycle(buffers):
+                    calls.synchronize(buffer[2], device)
+                    piece = self._next()
+                    if piece is None:
+                        break
+                    self._act(piece, *buffer)
         except BaseException as error:
             self._fail(error)

@@ -222,7 +222,7 @@ class Bench:
                 files.load(offsets, memory.array.address, 0, readers=threads)
 
         with self.client.create("scratch", self.size) as memory:
-            for threads, size in ((12, 4), (16, 4), (20, 4), (12, 8), (16, 8), (20, 8)):
+            for threads, size in ((8, 4), (12, 4), (16, 4), (8, 8), (12, 8), (16, 8)):
                 with mock.patch.object(safetensors_files, "_PIECE", size * 2**20):
                     is_usual = (threads, size * 2**20) == (staged_copies.THREADS, staged_copies.PIECE)
                     usual = ", as usual" if is_usual else ""
