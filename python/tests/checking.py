@@ -16,6 +16,8 @@ from typing import Any, Callable, Sequence
 TESTS = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(TESTS))
 sys.path[:0] = [os.path.dirname(TESTS), TESTS]
+# For the process that others are forked from.
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [*sys.path[:2], os.environ.get("PYTHONPATH")]))
 
 from poolpass import StoreClient
 
