@@ -149,7 +149,7 @@ nothing_of_a_runtime=(
   # What the sanitizer finds. Other tests of it have ends of processes, call sites, files, and boards that processes share.
   tests/sanitizer/{initialization,kernel_accesses,memory,race,synchronization,yardsticks}
   tests/sanitizer/random_{host_memory,order,processes}_test.ts tests/sanitizer/{processes,stream_order}_test.ts
-  tests/sanitizer/{collectives,first_threads,skipped_barriers,synchronization}_test.ts
+  tests/sanitizer/{collectives,first_threads,offers,skipped_barriers,store,synchronization}_test.ts
   # The caching allocator, above a driver of the tests, and scarce memory. Its slabs are shared on each runtime.
   tests/memory/caching/caching_{allocator,allocator_properties,faults}_test.ts tests/memory/scarce_memory_test.ts
   # The contents of messages, and what budgets leave to others. Attacks on sockets and descriptors run on each runtime.
@@ -157,6 +157,8 @@ nothing_of_a_runtime=(
   tests/sharing/hostile/{channel_budgets,control_characters,event_budgets,metadata_budgets}_test.ts
   tests/sharing/hostile/{store_budgets,stores,unread_answers}_test.ts tests/sharing/foreign
   tests/sharing/operator/prometheus_text_test.ts
+  # Which frames of a channel wait for which, and how long. Producers and consumers in processes run on each runtime.
+  tests/sharing/channel/{channel_frames,quarantine}_test.ts
   # What a store decides. That its clients die, reconnect and move memory runs on each runtime.
   tests/sharing/store/{create_once,digests,publication_sets,random_store}_test.ts tests/cli/weights_test.ts
   # Which waits fail when a collective cannot complete. That ranks die, and are noticed, runs on Bun as well.
@@ -174,6 +176,13 @@ engine_only=(
   tests/memory/{allocation,cross_stream_use,elements,export_data,imported_mappings,out_of_memory,wrapped_memory}_test.ts
   tests/memory/virtual/address_range_test.ts tests/software/{device_heap,fault_messages,kernel_order,pool}_test.ts
   tests/software/{unsupported_kernels,waiting_blocks}_test.ts tests/software/collectives/collectives_test.ts
+  # Compilers and their cache, what is linked, and how launches are described: TypeScript above calls of the driver, and
+  # files and processes by the same modules of Node as in Bun. Messages of mistakes, in the words of the same engine.
+  tests/compile/{command_compilers,compile_cache}_test.ts tests/mistakes
+  tests/objects/{benchmark,binary_image,instruction_support,kernel_attributes,launch_options,linking}_test.ts
+  tests/objects/{module,module_options,shared_memory,struct}_test.ts
+  # Ends of producers and consumers, and of stores with standbys. Those of other processes and stores run here, too.
+  tests/sharing/channel/channel_faults_test.ts tests/sharing/store/store_standby_test.ts
   # What commands print. Those that own a terminal, serve HTTP or start processes run here, too.
   tests/cli/{command_line,devices,list,top}_test.ts
 )
@@ -189,23 +198,27 @@ test_files() { # test_files EXCLUDED...: all files of tests, but outside of .ci/
   echo "$files"
 }
 
+child_bundles() { # the folder of the scripts that tests start, which load the library twice as fast from bundles
+  [ "${all_files:-}" = 1 ] ||
+    deno run --allow-all --import-map import_map.json --lock deno.lock --frozen tests/support/child_bundles.ts
+}
+
 bun_tests() {
-  local files list limit=120000
+  local files list bundles limit=120000
   [ "${all_files:-}" = 1 ] && limit=600000
   list=$(test_files "${nothing_of_a_runtime[@]}") || return 1
   mapfile -t files < <(sed 's/^/.\//' <<<"$list")
-  npx -y bun@1.4.5 test --timeout "$limit" "${files[@]}"
+  bundles=$(child_bundles)
+  CHILD_BUNDLES="$bundles" npx -y bun@1.4.5 test --timeout "$limit" "${files[@]}"
 }
 
 node_tests() { # a process for each folder: one for each file takes twice as long
   # Options are set inside, because npx may run on an older Node, which would read them too. What Node has compiled is
-  # kept: without that, a process takes a second until it has loaded the library, and tests start hundreds. Their scripts
-  # run from bundles besides, which takes half as long again.
-  local list bundles= limit=120000
+  # kept: without that, a process takes a second until it has loaded the library, and tests start hundreds.
+  local list bundles limit=120000
   [ "${all_files:-}" = 1 ] && limit=600000
   list=$(test_files "${nothing_of_a_runtime[@]}" "${engine_only[@]}") || return 1
-  [ "${all_files:-}" = 1 ] ||
-    bundles=$(deno run --allow-all --import-map import_map.json --lock deno.lock --frozen tests/support/child_bundles.ts)
+  bundles=$(child_bundles)
   CHILD_BUNDLES="$bundles" NODE_COMPILE_CACHE="$logs/compiled" npx -y -p node@26.10 bash -c '
     export NODE_OPTIONS=--import=./tests/support/resolve_hook.mjs NODE_NO_WARNINGS=1
     code=0 limit=$2

@@ -136,7 +136,7 @@ for (const driver of ["software", "cuda"] as const) {
     };
     test(
       `${name} [${driver}]`,
-      { skip, long: at === "started" || at === "created" || how === "idle" },
+      { skip, long: at === "started" || at === "created" || how === "idle" || signal !== undefined },
       async () => {
         for (let time = 0; time < times; time++) await loseRank();
       },

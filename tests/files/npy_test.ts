@@ -93,7 +93,7 @@ testOnEachDriver("arrays of each dtype are written and read again, in .npy and .
 testOnEachDriver("a large array is read and written in pieces, with its progress", async (cuda) => {
   await inFolder(async (folder) => {
     using pool = cuda.device(0).createPool();
-    const numbers = new Uint32Array(4 * 2 ** 20 + 3).map((_, index) => Math.imul(index, 2654435761));
+    const numbers = new Uint32Array(2 * 2 ** 20 + 3).map((_, index) => Math.imul(index, 2654435761));
     using array = pool.allocateArray(numbers);
     const progress: number[][] = [];
     const onProgress = ({ loaded, total }: { loaded: number; total: number }) => progress.push([loaded, total]);

@@ -28,8 +28,11 @@ const bundlesFolder = `${root}dist/children/`;
 const sources = ["mod.ts", "src", "ffi", "cli", "examples", "kernels", "tests"];
 /** The folders of the scripts that are started often, and say nothing of the files that they lie in. */
 const folders = ["collectives", "memory", "sharing", "software"];
-/** The script beside these folders that is started often. */
-const scriptBeside = "describe_devices.ts";
+/** The scripts beside these folders of which the same is true. */
+const scriptsBeside = [
+  "describe_devices.ts",
+  ...["import_offer", "share_memory", "stay_silent", "wait_for_blocks"].map((name) => `sanitizer/${name}.ts`),
+];
 /** Milliseconds after which bundles of older sources are removed: other tests may still use them before. */
 const keptTime = 3_600_000;
 /** The environment variable with the folder of the bundles. It is empty where there are none. */
@@ -80,7 +83,7 @@ function makeBundles(folder: string): boolean {
   const children = `${root}tests/children/`;
   const scripts = folders.flatMap((name) =>
     readdirSync(children + name).filter((file) => file.endsWith(".ts")).map((file) => `${children}${name}/${file}`)
-  ).concat(children + scriptBeside);
+  ).concat(scriptsBeside.map((name) => children + name));
   let made: string | undefined;
   try {
     mkdirSync(bundlesFolder, { recursive: true });
@@ -96,7 +99,7 @@ function makeBundles(folder: string): boolean {
     }
     const known = new Map<string, boolean>();
     for (const name of readdirSync(made, { recursive: true, encoding: "utf8" })) {
-      const isScript = name.includes("/") || name === scriptBeside.replace(".ts", ".js");
+      const isScript = name.includes("/") || scriptsBeside.includes(name.replace(".js", ".ts"));
       if (isScript && asksForItsPlace(`${made}/${name}`, known)) rmSync(`${made}/${name}`);
     }
     // Other users start some of them, too.

@@ -37,7 +37,7 @@ function* programsOf(corpus: Corpus, every: number): Generator<readonly [name: s
 
 for (const [corpus, name] of corpora) {
   test(`the programs of ${name} give the same results if they note what they access, and the notes are true`, async () => {
-    for (const [name, ptx] of programsOf(corpus, 80)) {
+    for (const [name, ptx] of programsOf(corpus, 160)) {
       const launches: ComparedLaunch[] = [];
       const { cuda, settle } = openInstrumented((launch) => launches.push(launch));
       const program = await loadProgram(corpus, name);
