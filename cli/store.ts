@@ -22,6 +22,7 @@ Options:
   --host SIZE         the maximum amount of host memory for what is moved from its device; otherwise, there is no limit
   --users IDS         other users who may connect, such as 1001,1002
   --evict             if there is no room, remove the least recently used memory that nobody maps
+  --evict-to host     if there is no room, have clients move it to host memory instead, and back when it is mapped
   --standby SOCKET    run two stores with the same sockets: the second one has a copy of the table, and takes over
   --metrics PORT      serve numbers for Prometheus at http://127.0.0.1:PORT/metrics; 0 for any port that is free
   --driver NAME       cuda or software; otherwise, what POOLPASS_DRIVER says, or a GPU if there is one
@@ -39,6 +40,7 @@ const options = {
   host: { type: "string" },
   users: { type: "string" },
   evict: { type: "boolean" },
+  "evict-to": { type: "string" },
   standby: { type: "string" },
   metrics: { type: "string" },
   driver: { type: "string" },
@@ -55,10 +57,12 @@ export const storeCommand: Command = {
 async function run(args: readonly string[], terminal: Terminal): Promise<number> {
   const { files: [path, ...surplus], values } = readOptions(args, options);
   if (path === undefined || surplus.length > 0) throw new UsageError("One argument is needed: the path of the socket");
-  const { driver, device, limit, "user-limit": userLimit, host, users, evict, standby, metrics } = values;
+  const { driver, device, limit, "user-limit": userLimit, host, users, evict, "evict-to": evictTo, standby, metrics } =
+    values;
+  if (evictTo !== undefined && evictTo !== "host") throw new UsageError(`--evict-to takes host, and not "${evictTo}"`);
   using cuda = openCuda(driver);
   const listen: MemoryStoreOptions = {
-    evict,
+    evict: evictTo ?? evict,
     onServe: () => terminal.print(`Serving at ${printable(path)}`),
     onStandby: () => terminal.print("A standby has everything, and can take over"),
     onError: (error) => terminal.printError(error.message),

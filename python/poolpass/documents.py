@@ -89,6 +89,13 @@ def number_of(document: JsonObject, name: str, least: int = 0) -> int:
     return value
 
 
+def object_of(document: JsonObject, name: str) -> JsonObject:
+    value = document.get(name)
+    if not isinstance(value, dict):
+        raise _refusal(name, value, "an object")
+    return value
+
+
 def objects_of(document: JsonObject, name: str) -> list[JsonObject]:
     """The member of a document that is a list of objects. An absent one is empty."""
     value = document.get(name, [])

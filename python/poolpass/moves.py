@@ -34,7 +34,8 @@ def move(
 ) -> None:
     """Moves an entry, unless it is at that place already. If this fails, the entry stays where it was. A file is
     written into `folder`."""
-    request = link.ask({"do": "move", **which, "place": to}, deadline, may_bring=True)
+    asking = link.ask_for_room if to == "device" else link.ask
+    request = asking({"do": "move", **which, "place": to}, deadline, may_bring=True)
     document, target = request.answer, request.descriptor
     assert document is not None
     if document.get("done") is True:

@@ -268,7 +268,7 @@ class StoreClient(Closing):
             document["set"] = {"id": set, "count": count, "rank": own}
         if once:
             document.update(once=True, replaces=_check_generation(replaces))
-        request = self._link.ask(document, deadline_of(timeout), takes_memory=True)
+        request = self._link.ask_for_room(document, deadline_of(timeout), takes_memory=True)
         if request.hold is None:
             return None
 

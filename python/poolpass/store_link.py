@@ -8,7 +8,7 @@ from . import messages as m
 from .connection import Connection, goodbye_error
 from .cuda import cuda, parse_uuid
 from .descriptors import discard
-from .documents import Documents, JsonObject, asks_of, number_of
+from .documents import Documents, JsonObject, asks_of, number_of, object_of, text_of
 from .errors import CudaError, SharingError, SharingErrorCode, SharingTimeoutError, quoted
 from .event_loop import EventLoop, Pace
 from .holding import UsedStreams
@@ -194,6 +194,25 @@ class StoreLink:
                     f'{document["do"]!r}'
                 )
         return request
+
+    def ask_for_room(self, document: JsonObject, deadline: float | None, **options: Any) -> Request:
+        """Asks the store for memory on a device. As long as the store answers that an entry should make room, moves that
+        entry to host memory and asks again."""
+        while True:
+            request = self.ask({**document, "offloads": True}, deadline, **options)
+            if request.answer is None or "offload" not in request.answer:
+                return request
+            from .moves import move
+
+            entry = object_of(request.answer, "offload")
+            which: JsonObject = {each: entry[each] for each in ("name", "rank") if each in entry}
+            try:
+                move(self, text_of(entry, "name"), which, "host", deadline)
+            except SharingError as error:
+                # Others may have used or removed the entry meanwhile, or filled the host memory: the store knows what to
+                # do then.
+                if error.code not in ("in-use", "not-found", "limit-exceeded"):
+                    raise
 
     def sleep(self, hold: Hold) -> bool:
         """Tells the store that memory is held without being mapped. Returns whether the store knows it then: stores of
@@ -672,10 +691,12 @@ def _has_settled(unmapping: Unmapping) -> bool:
 
 
 def _is_without_memory(request: Request, document: JsonObject) -> bool:
-    """Whether memory was to be created once, and another client has published some; or memory was published, and there
-    is none that could take its place."""
+    """Whether memory was to be created once, and another client has published some; or an entry has to make room first;
+    or memory was published, and there is none that could take its place."""
+    if request.document["do"] == "publish":
+        return "id" not in document
     is_published = request.document.get("once") is True and document.get("published") is True
-    return is_published or request.document["do"] == "publish" and "id" not in document
+    return is_published or request.document.get("offloads") is True and "offload" in document
 
 
 def _is_elsewhere(request: Request, document: JsonObject) -> bool:

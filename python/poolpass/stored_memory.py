@@ -96,7 +96,13 @@ class StoredMemory(Closing):
         return self._publish(stream, metadata, digest, keep, deadline_of(timeout), None)
 
     def _publish(
-        self, stream: Any, metadata: Any, digest: str | None, keep: bool, deadline: float | None, sharing: Sharing | None
+        self,
+        stream: Any,
+        metadata: Any,
+        digest: str | None,
+        keep: bool,
+        deadline: float | None,
+        sharing: Sharing | None,
     ) -> int:
         """What `publish` does. With `sharing`, memory that the user has published before may take the place of this
         one, at the same addresses."""

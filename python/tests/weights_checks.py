@@ -25,7 +25,7 @@ from poolpass.device_digests import device_digests
 from poolpass.revision import memory_digests
 from poolpass.software import runtime, virtual_memory
 from test_processes import DENO
-from test_store import StoreChecks
+from test_store import DenoStore, StoreChecks
 from torch import nn
 
 PIECE = 16 * 2**10
@@ -683,7 +683,7 @@ class WeightsTest(StoreChecks):
         self.assertEqual(caught.exception.code, "in-use")
         for wakes in (True, False):
             if wakes:
-                later = threading.Thread(target=self.client.offload, args=("moved",), kwargs={"timeout": support.TIMEOUT})
+                later = threading.Thread(target=lambda: self.client.offload("moved", timeout=support.TIMEOUT))
                 later.start()
                 held.sleep()
                 later.join()
@@ -782,6 +782,34 @@ class WeightsTest(StoreChecks):
             self.assertTrue(torch.equal(held["a"], source["a"]))
         for name in ("same 1", "same 2", "same 3"):
             self.client.remove(name)
+
+    def test_making_room(self) -> None:
+        path = os.path.join(os.environ["POOLPASS_WEIGHTS_FOLDER"], "small.sock")
+        store = DenoStore(path, "--evict-to", "host", "--limit", "8MiB")
+        self.addCleanup(store.close)
+        with StoreClient.connect(path, wait=support.TIMEOUT, **support.PATIENCE) as client:
+            def places() -> list[str]:
+                client._link.finish_unmapping(None)
+                return [each.place for each in client.entries()]
+
+            # Each takes half of the device.
+            models = {name: {"x": torch.full((1_000_000,), float(value))} for value, name in enumerate("abc")}
+            held = {name: weights.publish(client, name, tensors) for name, tensors in list(models.items())[:2]}
+            with self.assertRaises(SharingTimeoutError):
+                weights.publish(client, "c", models["c"], timeout=0.05)
+            held["a"].sleep()
+            held["c"] = weights.publish(client, "c", models["c"])
+            self.assertEqual(places(), ["host", "device", "device"])
+            for name in "bc":
+                held.pop(name).release()
+            for name in "bcabc":
+                with weights.load(client, name) as loaded:
+                    self.assertTrue(torch.equal(loaded["x"], models[name]["x"]))
+                    self.assertEqual(loaded.verify(), weights.revision_of(models[name]))
+                self.assertEqual(sorted(places()), ["device", "device", "host"])
+            held["a"].wake()
+            self.assertTrue(torch.equal(held["a"]["x"], models["a"]["x"]))
+            held["a"].release()
 
     def test_offload_to_files(self) -> None:
         folder = os.path.join(self.folder, "offloaded")

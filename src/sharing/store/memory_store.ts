@@ -37,9 +37,11 @@ export interface MemoryStoreOptions extends ExporterOptions {
   maxHostSize?: number;
   /**
    * Whether entries that no process has mapped are removed, least recently used first, if not enough memory is left.
-   * False by default.
+   * With `"host"`, they are moved to host memory instead, also if processes hold them asleep: the client that needs room
+   * moves entries of its own user, as long as host memory is left, and brings them back when they are mapped. False by
+   * default.
    */
-  evict?: boolean;
+  evict?: boolean | "host";
   /**
    * The path at which a second store connects to back up this one. Start both with the same paths: the first one
    * serves, and the second one, its standby, holds duplicates of the descriptors and the table, and takes over when the

@@ -21,7 +21,16 @@ import { throwIfAborted, type WaitOptions } from "../../support/waiting/waiting.
 import { isSameUuid } from "../../support/uuid.ts";
 import { importerOptionNames, type ImporterOptions } from "../importer/importer.ts";
 import type { MapOptions } from "../importer/remote_offer.ts";
-import { flagOf, type JsonObject, memberOf, numberOf, numbersOf, objectsOf, textOf } from "../protocol/documents.ts";
+import {
+  flagOf,
+  type JsonObject,
+  memberOf,
+  numberOf,
+  numbersOf,
+  objectOf,
+  objectsOf,
+  textOf,
+} from "../protocol/documents.ts";
 import { badMessage, defaultMaximumMetadata } from "../protocol/messages.ts";
 import { checkOfferName, encodeMetadata, type JsonValue } from "../protocol/metadata.ts";
 import { digestDigits, isDigest, minimumDigits } from "../../support/sha256.ts";
@@ -274,6 +283,9 @@ export interface OffloadOptions extends WaitOptions {
   move?(move: EntryMove): Promise<string | void>;
 }
 
+/** The error codes of a move to host memory with which the entry does not make room after all. */
+const offloadCodes: ReadonlySet<string> = new Set(["in-use", "not-found", "limit-exceeded"]);
+
 /** Milliseconds between two attempts to move an entry that processes have mapped. */
 const inUsePause = 20;
 
@@ -496,7 +508,7 @@ export class StoreClient implements AsyncDisposable {
     if (options.stream !== undefined) checkStream(options.stream, sessionOf(this.#cuda));
     const { stream = device.defaultStream } = options;
     const json = encodeMetadata(metadata, maximumEntryMetadata);
-    const answer = await this.#link.ask({
+    const answer = await this.#askForRoom({
       do: "create",
       name,
       byteLength,
@@ -750,6 +762,29 @@ export class StoreClient implements AsyncDisposable {
   }
 
   /**
+   * Asks the store for memory on a device. As long as the store answers that an entry should make room, moves that entry
+   * to host memory and asks again.
+   */
+  async #askForRoom(
+    document: JsonObject,
+    options: { readonly signal: AbortSignal | undefined; readonly awaited: string },
+  ): Promise<ReceivedAnswer> {
+    for (;;) {
+      const answer = await this.#link.ask({ ...document, offloads: true }, options);
+      if (memberOf(answer.document, "offload") === undefined) return answer;
+      const entry = objectOf(answer.document, "offload");
+      const name = textOf(entry, "name"), rank = rankOf(entry);
+      try {
+        const { signal } = options;
+        await this.#move(name, rank[1] === 1 ? { name } : { name, rank }, { to: "host", move: undefined, signal });
+      } catch (error) {
+        // Others may have used or removed the entry meanwhile, or filled the host memory: the store knows what to do then.
+        if (!(error instanceof SharingError) || !offloadCodes.has(error.code)) throw error;
+      }
+    }
+  }
+
+  /**
    * Moves an entry to another place, unless it is there already: asks the store for memory there, fills it, and says so.
    */
   async #move(
@@ -762,7 +797,10 @@ export class StoreClient implements AsyncDisposable {
     },
   ): Promise<void> {
     const awaited = to === "device" ? `room on the device for "${name}" in` : `"${name}" in`;
-    const { document, handle } = await this.#link.ask({ do: "move", ...which, place: to }, { signal, awaited });
+    const ask: JsonObject = { do: "move", ...which, place: to };
+    const { document, handle } = to === "device"
+      ? await this.#askForRoom(ask, { signal, awaited })
+      : await this.#link.ask(ask, { signal, awaited });
     if (memberOf(document, "done") === true) return;
     const id = numberOf(document, "id", 1);
     const memory = to === "file" ? undefined : numberOf(document, "memory", 1);

@@ -68,7 +68,7 @@ export function completeStoreOptions(cuda: Cuda, options: MemoryStoreOptions): C
     ...rest
   } = options;
   const connections = completeOptions(rest);
-  checkBoolean(evict, "evict");
+  if (evict !== "host") checkBoolean(evict, "evict");
   checkCallback(onServe, "onServe");
   checkCallback(onStandby, "onStandby");
   // Check the type first, so that the error shows the original value and not the result of `markerOf`.

@@ -33,6 +33,7 @@ import {
   type Stored,
 } from "./memories/store_table.ts";
 import { maximumRanks } from "./memories/publication_sets.ts";
+import type { NeededMove } from "./memories/memory_allocator.ts";
 import type { PendingRequest } from "./memories/pending_request.ts";
 import type { CreateRequest, MapRequest, MoveTarget, StoredMemories } from "./memories/stored_memories.ts";
 
@@ -132,6 +133,7 @@ export class StoreRequests {
       byteLength: numberOf(document, "byteLength", 1),
       metadata: metadataOf(document, `create ${JSON.stringify(name)}`),
       set: checkedSet(document),
+      offloads: flagOf(document, "offloads"),
     };
     const begin = () =>
       void this.#createWhenThereIsRoom(request, pending).catch(failureOf).then((outcome) => pending.settle(outcome));
@@ -183,7 +185,9 @@ export class StoreRequests {
   }
 
   async #createWhenThereIsRoom(request: CreateRequest, pending: PendingRequest): Promise<RequestOutcome> {
-    const { id, size } = await this.#memories.create(this.#client, request, pending);
+    const created = await this.#memories.create(this.#client, request, pending);
+    if ("offload" in created) return neededMove(created);
+    const { id, size } = created;
     if (pending.reason !== undefined) {
       this.#memories.release(this.#client, id);
       throw pending.reason;
@@ -376,6 +380,7 @@ export class StoreRequests {
     const id = memberOf(document, "id") === undefined ? undefined : numberOf(document, "id", 1);
     const name = id === undefined ? textOf(document, "name") : undefined;
     const rank = rankOf(document);
+    const offloads = flagOf(document, "offloads");
     const attempt = (): RequestOutcome | "begun" | undefined => {
       const source = this.#movable(name ?? id!, rank);
       const { place } = source;
@@ -385,7 +390,7 @@ export class StoreRequests {
       if (to !== "device" && place !== "device") {
         throw new SharingError("bad-message", `Cannot move ${JSON.stringify(source.name)} from ${place} to a ${to}`);
       }
-      const begun = this.#moveWhenThereIsRoom(source, to, pending);
+      const begun = this.#moveWhenThereIsRoom(source, { to, offloads, pending });
       void begun.catch(failureOf).then((outcome) => pending.settle(outcome));
       return "begun";
     };
@@ -406,8 +411,13 @@ export class StoreRequests {
     throw new SharingError("not-found", `Cannot move memory ${which}: this process does not hold it`);
   }
 
-  async #moveWhenThereIsRoom(source: Stored, to: MoveTarget, pending: PendingRequest): Promise<RequestOutcome> {
-    const target = await this.#memories.beginMove(this.#client, source, { to, pending });
+  async #moveWhenThereIsRoom(
+    source: Stored,
+    how: { readonly to: MoveTarget; readonly offloads: boolean; readonly pending: PendingRequest },
+  ): Promise<RequestOutcome> {
+    const { pending } = how;
+    const target = await this.#memories.beginMove(this.#client, source, how);
+    if (target !== undefined && "offload" in target) return neededMove(target);
     if (pending.reason !== undefined) {
       this.#memories.abandonMove(this.#client, source);
       throw pending.reason;
@@ -567,6 +577,11 @@ function rankOf(document: JsonObject): readonly [rank: number, count: number] {
   const [rank = 0, count = 0, ...more] = numbersOf(document, "rank");
   if (rank >= count || more.length > 0) throw badMessage("a rank is not below the number of ranks");
   return [rank, count];
+}
+
+/** Returns the outcome of a request whose client has to move an allocation to host memory before it asks again. */
+function neededMove({ offload: { name, set } }: NeededMove): RequestOutcome {
+  return done({ offload: { name, ...set === undefined ? {} : { rank: [set.rank, set.count] } } });
 }
 
 /** Returns the outcome of a successful request whose answer has only the given members. */

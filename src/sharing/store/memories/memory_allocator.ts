@@ -14,6 +14,7 @@ import { roundUp } from "../../../support/rounding.ts";
 import { isSameUuid } from "../../../support/uuid.ts";
 import type { PendingRequest } from "./pending_request.ts";
 import type { BudgetLimits, SpaceRequest, StoreBudget, TakenMemory } from "./store_budget.ts";
+import { isCounted, type Stored } from "./store_table.ts";
 
 /** Milliseconds between attempts to allocate memory for waiting requests, in case other programs have freed memory. */
 const retryPause = 100;
@@ -23,22 +24,30 @@ export interface Grant extends TakenMemory {
   readonly handle: ShareableHandle;
 }
 
+/** The answer to a request for which there will be room once its client has moved an allocation to host memory. */
+export interface NeededMove {
+  readonly offload: Stored;
+}
+
 /** The dependencies of `MemoryAllocator`, which its store provides. */
 interface AllocatorParts {
   readonly cuda: Cuda;
   readonly limits: BudgetLimits;
   readonly budget: StoreBudget;
-  /** Returns the total bytes of the published allocations on a device that no process has mapped. */
-  readonly evictable: (device: CudaDevice) => number;
-  /** Evicts one published allocation on a device that no process has mapped. Returns false if there is none. */
-  readonly evictOne: (device: CudaDevice) => boolean;
+  /**
+   * Returns the published allocations on a request's device that may be evicted for it, or moved from the device by its
+   * client, the least recently used one first.
+   */
+  readonly evictable: (request: SpaceRequest) => readonly Stored[];
+  /** Evicts a published allocation. */
+  readonly evict: (memory: Stored) => void;
 }
 
 /**
- * Attempts to satisfy a waiting request. Returns true if the request has succeeded or failed, and false if it must keep
- * waiting.
+ * Attempts to satisfy a waiting request. Returns "waits" if the request must keep waiting, "moves" if its client has to
+ * move an allocation first, and "over" if it has succeeded or failed.
  */
-type Attempt = () => boolean;
+type Attempt = () => "waits" | "moves" | "over";
 
 /**
  * Allocates memory on each device. Requests of one user are served in order. Requests of different users do not wait
@@ -48,19 +57,19 @@ export class MemoryAllocator implements Disposable {
   readonly #cuda: Cuda;
   readonly #limits: BudgetLimits;
   readonly #budget: StoreBudget;
-  readonly #evictable: (device: CudaDevice) => number;
-  readonly #evictOne: (device: CudaDevice) => boolean;
+  readonly #evictable: (request: SpaceRequest) => readonly Stored[];
+  readonly #evict: (memory: Stored) => void;
   #isRetrying = false;
   /** The waiting requests of each device and user ID, oldest first. */
   readonly #waiting = new Map<CudaDevice, Map<number, Set<Attempt>>>();
   #retryTimer: ReturnType<typeof setInterval> | undefined;
 
-  constructor({ cuda, limits, budget, evictable, evictOne }: AllocatorParts) {
+  constructor({ cuda, limits, budget, evictable, evict }: AllocatorParts) {
     this.#cuda = cuda;
     this.#limits = limits;
     this.#budget = budget;
     this.#evictable = evictable;
-    this.#evictOne = evictOne;
+    this.#evict = evict;
   }
 
   /**
@@ -88,31 +97,32 @@ export class MemoryAllocator implements Disposable {
 
   /**
    * Allocates memory without waiting. Returns undefined if not enough memory is available, or if earlier requests of
-   * the user wait for memory on the same device.
+   * the user wait for memory on the same device. If the client can make room, returns what it has to move instead.
    *
    * @throws {SharingError} `limit-exceeded`, `out-of-descriptors`
    * @throws {CudaError} If the driver fails for a reason other than lack of memory
    */
-  allocate(request: SpaceRequest): Grant | undefined {
+  allocate(request: SpaceRequest): Grant | NeededMove | undefined {
     return this.#waiting.get(request.device)?.has(request.uid) ? undefined : this.#tryAllocate(request);
   }
 
   /**
-   * Allocates memory once enough is available and the user's earlier requests are served. Rejects with the errors of
-   * `allocate`.
+   * Allocates memory once enough is available and the user's earlier requests are served, or resolves to what the client
+   * has to move. Rejects with the errors of `allocate`.
    */
-  whenFree(request: SpaceRequest, pending: PendingRequest): Promise<Grant> {
-    const { promise, resolve, reject } = Promise.withResolvers<Grant>();
-    const attempt = (): boolean => {
+  whenFree(request: SpaceRequest, pending: PendingRequest): Promise<Grant | NeededMove> {
+    const { promise, resolve, reject } = Promise.withResolvers<Grant | NeededMove>();
+    const attempt: Attempt = () => {
+      let found: Grant | NeededMove | undefined;
       try {
-        const grant = this.#tryAllocate(request);
-        if (grant === undefined) return false;
-        resolve(grant);
+        found = this.#tryAllocate(request);
+        if (found === undefined) return "waits";
+        resolve(found);
       } catch (error) {
         reject(error);
       }
       pending.endWait();
-      return true;
+      return found !== undefined && "offload" in found ? "moves" : "over";
     };
     const { device, uid } = request;
     pending.wait(() => {
@@ -131,12 +141,14 @@ export class MemoryAllocator implements Disposable {
     if (this.#isRetrying) return;
     this.#isRetrying = true;
     try {
-      // Stop at a user's first unsuccessful attempt, so that small requests do not overtake a large one.
+      // Stop at a user's first unsuccessful attempt, so that small requests do not overtake a large one, and so that not
+      // all clients move the same allocation.
       for (const [device, users] of this.#waiting) {
         for (const [uid, waiting] of users) {
           for (const attempt of waiting) {
-            if (!attempt()) break;
-            this.#endWait(device, uid, attempt);
+            const result = attempt();
+            if (result !== "waits") this.#endWait(device, uid, attempt);
+            if (result !== "over") break;
           }
         }
       }
@@ -165,10 +177,11 @@ export class MemoryAllocator implements Disposable {
    * Allocates new memory and charges the user. Returns undefined if the allocation would currently exceed the user's
    * quota or the memory available on the device.
    */
-  #tryAllocate({ name, device, uid, size }: SpaceRequest): Grant | undefined {
-    this.#budget.check({ name, device, uid, size }, 0);
-    const handle = this.#budget.fitsUser(uid, size) ? this.#makeRoom(device, size) : undefined;
-    if (handle === undefined) return undefined;
+  #tryAllocate(request: SpaceRequest): Grant | NeededMove | undefined {
+    const { device, uid, size } = request;
+    this.#budget.check(request, 0);
+    const handle = this.#budget.fitsUser(uid, size) ? this.#makeRoom(request) : undefined;
+    if (handle === undefined || "offload" in handle) return handle;
     const grant = { device: device.uuid, uid, size, handle };
     this.#budget.grant(grant);
     return grant;
@@ -178,13 +191,19 @@ export class MemoryAllocator implements Disposable {
    * Allocates new memory on a device. If necessary and permitted, evicts published memory that no process has mapped.
    * Returns undefined if not enough memory is available.
    */
-  #makeRoom(device: CudaDevice, size: number): ShareableHandle | undefined {
+  #makeRoom(request: SpaceRequest): ShareableHandle | NeededMove | undefined {
+    const { device, size } = request;
+    const { evict } = this.#limits;
     for (;;) {
       const handle = this.#budget.fits(device, size) ? createHandle(device, size) : undefined;
-      if (handle !== undefined) return handle;
+      if (handle !== undefined || evict === false) return handle;
+      const evictable = this.#evictable(request);
+      const [oldest] = evictable;
       // Evict nothing if evicting all unmapped memory would not suffice.
-      const mayFit = this.#limits.evict && this.#budget.fits(device, size - this.#evictable(device));
-      if (!mayFit || !this.#evictOne(device)) return undefined;
+      const byteLength = evictable.filter(isCounted).reduce((sum, { size }) => sum + size, 0);
+      if (oldest === undefined || !this.#budget.fits(device, size - byteLength)) return undefined;
+      if (evict === "host") return { offload: oldest };
+      this.#evict(oldest);
     }
   }
 }

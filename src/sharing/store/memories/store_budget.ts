@@ -22,9 +22,9 @@ export interface BudgetLimits {
   readonly maximumMetadata: number;
   /**
    * Whether published allocations that no process has mapped are evicted, least recently used first, if not enough
-   * memory is available.
+   * memory is available; or "host" if clients move them to host memory.
    */
-  readonly evict: boolean;
+  readonly evict: boolean | "host";
   /** Whether several users may connect. */
   readonly isShared: boolean;
 }
@@ -44,6 +44,11 @@ export interface SpaceRequest {
   /** The ID of the user that requests the memory. */
   readonly uid: number;
   readonly size: number;
+  /**
+   * The ID of the user whose allocations the client that asks can move to host memory to make room. Undefined if it
+   * cannot.
+   */
+  readonly mover?: number | undefined;
 }
 
 /** The users to whom an allocation is currently charged. */
@@ -172,6 +177,11 @@ export class StoreBudget {
   checkHost({ name, uid, size }: Stored): void {
     const taken = `${this.#host.total} bytes of which are taken`;
     this.#host.check(uid, size, `move the ${size} bytes of ${JSON.stringify(name)} to host memory, ${taken}`);
+  }
+
+  /** Returns whether an allocation may be moved to host memory. */
+  fitsHost({ uid, size }: Stored): boolean {
+    return this.#host.fits(uid, size);
   }
 
   /** Charges newly allocated memory to its user until `endGrant` is called. */

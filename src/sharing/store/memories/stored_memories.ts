@@ -11,8 +11,8 @@ import { isSameUuid } from "../../../support/uuid.ts";
 import { knownNames } from "../../protocol/known_names.ts";
 import type { DescriptorBackup } from "../descriptor_backups.ts";
 import { AwaitedNames, type NameWaiter, type PendingRequest } from "./pending_request.ts";
-import { createHostMemory, type Grant, MemoryAllocator } from "./memory_allocator.ts";
-import { type BudgetLimits, StoreBudget } from "./store_budget.ts";
+import { createHostMemory, type Grant, MemoryAllocator, type NeededMove } from "./memory_allocator.ts";
+import { type BudgetLimits, type SpaceRequest, StoreBudget } from "./store_budget.ts";
 import {
   type Holder,
   isCounted,
@@ -41,6 +41,8 @@ export interface CreateRequest {
   readonly metadata: Uint8Array<ArrayBuffer> | undefined;
   /** The set that the allocation is to be part of. */
   readonly set: PartOfSet | undefined;
+  /** Whether the client can move allocations to host memory to make room. */
+  readonly offloads: boolean;
 }
 
 /** What a client asks to map. */
@@ -101,8 +103,11 @@ export class StoredMemories implements Disposable {
       cuda,
       limits,
       budget,
-      evictable: (device) => this.#unused(device).filter(isCounted).reduce((sum, { size }) => sum + size, 0),
-      evictOne: (device) => this.#evictOne(device),
+      evictable: (request) => {
+        const evictable = limits.evict === "host" ? this.#offloadable(request) : this.#unused(request.device);
+        return evictable.sort((one, other) => lastUseOf(one) - lastUseOf(other));
+      },
+      evict: ({ name }) => this.#retire(this.#published.get(name)!, "removed"),
     });
     this.unsent = new UnsentAnswers(limits.maximumMetadata);
     const published = restored.filter(({ record }) => record.state === "published");
@@ -160,13 +165,14 @@ export class StoredMemories implements Disposable {
   }
 
   /**
-   * Creates an allocation that `writer` holds until it is published. Waits until enough memory is available.
+   * Creates an allocation that `writer` holds until it is published. Waits until enough memory is available. If the
+   * client can make room, resolves to what it has to move before it asks again.
    *
    * @throws {SharingError} `limit-exceeded`, `device-not-visible`, `out-of-descriptors`; `in-use` if another process
    * writes the same rank of a set
    * @throws {CudaError} If the driver fails for a reason other than lack of memory
    */
-  async create(writer: Holder, request: CreateRequest, pending: PendingRequest): Promise<Stored> {
+  async create(writer: Holder, request: CreateRequest, pending: PendingRequest): Promise<Stored | NeededMove> {
     const { name, set } = request;
     const part = set === undefined ? undefined : { name, set, uid: writer.peer.uid };
     if (part !== undefined) this.#sets.reserve(part);
@@ -179,21 +185,22 @@ export class StoredMemories implements Disposable {
     }
   }
 
-  async #create(writer: Holder, request: CreateRequest, pending: PendingRequest): Promise<Stored> {
+  async #create(writer: Holder, request: CreateRequest, pending: PendingRequest): Promise<Stored | NeededMove> {
     const device = this.#allocator.deviceOf(request.device);
     const size = this.#allocator.wholeSize(device, request.byteLength);
     const metadataByteLength = request.metadata?.length ?? 0;
     const { uid } = writer.peer;
-    const space = { name: request.name, device, uid, size };
+    const space = { name: request.name, device, uid, size, mover: request.offloads ? uid : undefined };
     this.#budget.check(space, metadataByteLength);
     // Charge the metadata while the request waits, because a client may send many requests.
     this.#budget.metadata.add([uid], metadataByteLength);
-    let grant: Grant;
+    let grant: Grant | NeededMove;
     try {
       grant = this.#allocator.allocate(space) ?? await this.#allocator.whenFree(space, pending);
     } finally {
       this.#budget.metadata.add([uid], -metadataByteLength);
     }
+    if ("offload" in grant) return grant;
     this.#budget.endGrant(grant);
     const id = this.#takeId();
     const record: StoredRecord = {
@@ -661,14 +668,17 @@ export class StoredMemories implements Disposable {
   }
 
   /**
-   * Evicts the least recently used of the published allocations on a device that no process has mapped. Returns false
-   * if there is none.
+   * Returns the published allocations on the device of a request that its client can move to host memory, one for all
+   * that share their memory. A client of another user is not trusted to move them unchanged.
    */
-  #evictOne(device: CudaDevice): boolean {
-    const [oldest] = this.#unused(device).sort((one, other) => lastUseOf(one) - lastUseOf(other));
-    if (oldest === undefined) return false;
-    this.#retire(this.#published.get(oldest.name)!, "removed");
-    return true;
+  #offloadable({ device, mover }: SpaceRequest): Stored[] {
+    return [...this.published].filter((memory) => {
+      if (!isCounted(memory) || memory.place !== "device" || !isSameUuid(memory.device, device.uuid)) return false;
+      const isOwn = mover !== undefined && (mover === memory.uid || mover === 0);
+      return isOwn && memory.mover === undefined && this.#budget.fitsHost(memory) &&
+        [...sharersOf(memory)].every(({ keep, mayBeClaimed }) => !keep && !mayBeClaimed) &&
+        awakeReadersOf(memory).length === 0;
+    });
   }
 
   /**
@@ -744,7 +754,7 @@ export class StoredMemories implements Disposable {
   /**
    * Begins to move an allocation to another place. Waits for room there, and returns new memory of the same size, which
    * `mover` fills; returns undefined if the place is a file, which `mover` writes. Until the move ends, the allocation
-   * cannot be mapped.
+   * cannot be mapped. If the client can make room, resolves to what it has to move first, and begins nothing.
    *
    * @throws {SharingError} `in-use` if a process has the allocation mapped; `not-permitted` if another user has
    * published it and it is to leave the device; the errors of `create`
@@ -752,8 +762,13 @@ export class StoredMemories implements Disposable {
   async beginMove(
     mover: Holder,
     source: Stored,
-    { to, pending }: { readonly to: MoveTarget; readonly pending: PendingRequest },
-  ): Promise<Stored | undefined> {
+    { to, offloads, pending }: {
+      readonly to: MoveTarget;
+      /** Whether the client can move other allocations to host memory to make room. */
+      readonly offloads: boolean;
+      readonly pending: PendingRequest;
+    },
+  ): Promise<Stored | NeededMove | undefined> {
     if (to !== "device") this.#checkMayLeave(mover, source);
     if (to === "host") this.#budget.checkHost(source);
     setMover(source, mover);
@@ -764,8 +779,13 @@ export class StoredMemories implements Disposable {
       if (to === "host") {
         handle = createHostMemory(size);
       } else {
-        const space = { name, device: this.#allocator.deviceOf(source.device), uid, size };
+        const device = this.#allocator.deviceOf(source.device);
+        const space = { name, device, uid, size, mover: offloads ? mover.peer.uid : undefined };
         const grant = this.#allocator.allocate(space) ?? await this.#allocator.whenFree(space, pending);
+        if ("offload" in grant) {
+          this.#stopMove(source);
+          return grant;
+        }
         this.#budget.endGrant(grant);
         handle = grant.handle;
       }
@@ -839,10 +859,9 @@ export class StoredMemories implements Disposable {
 
   #checkMayLeave(mover: Holder, source: Stored): void {
     this.#checkOwner(mover, source, "move");
-    const readers = [...sharersOf(source)].flatMap((each) => [...each.readers]);
-    const pids = readers.filter(([, { count, sleeping }]) => count > sleeping).map(([{ peer: { pid } }]) => pid);
-    if (pids.length === 0) return;
-    const processes = [...new Set(pids)].join(", ");
+    const pids = new Set(awakeReadersOf(source).map(({ peer: { pid } }) => pid));
+    if (pids.size === 0) return;
+    const processes = [...pids].join(", ");
     throw new SharingError(
       "in-use",
       `Cannot move ${JSON.stringify(source.name)}: mapped by process ${processes}; it must sleep there, or be released`,
@@ -894,6 +913,13 @@ export class StoredMemories implements Disposable {
 /** Makes an allocation one of those that share the memory of another one. */
 function joinSharers(memory: Stored, equivalent: Stored): void {
   memory.sharers = (equivalent.sharers ??= new Set([equivalent])).add(memory);
+}
+
+/** Returns the holders that have an allocation mapped, or one that shares its memory. */
+function awakeReadersOf(memory: Stored): Holder[] {
+  return [...sharersOf(memory)].flatMap(({ readers }) =>
+    [...readers].filter(([, { count, sleeping }]) => count > sleeping).map(([holder]) => holder)
+  );
 }
 
 /** Marks an allocation, and those that share its memory, as being moved by a holder. */
