@@ -50,7 +50,9 @@ export class GraphMemory {
       core.legacyMemory.release(allocated);
     });
     this.#allocations.set(address, allocation);
-    const note = () => memory.isChecked && memory.markFresh(allocated);
+    const note = () => {
+      if (memory.isChecked) memory.markFresh(allocated);
+    };
     const operation: GraphOperation = {
       type: graphNodeType.memAlloc,
       isReplaceable: false,

@@ -8,86 +8,27 @@ import {
   type Driver,
   eventFlags,
   externalEvent,
-  graphNodeType,
   memPoolAttribute,
   streamCaptureMode,
-  streamCaptureStatus,
   streamFlags,
 } from "../../../src/driver.ts";
 import { attemptEach, type Attempts } from "../attempts.ts";
+import {
+  byteLength,
+  endOf,
+  forkAndJoin,
+  type Mode,
+  modes,
+  nameOfStatus,
+  type Parts,
+  prepare,
+  shapeOf,
+} from "../graph_parts.ts";
 import { kernelsPtx } from "../kernels.ts";
-import { fillLaunch, loadFill, readBytes } from "../launch.ts";
+import { readBytes } from "../launch.ts";
 import { prepareLongWork } from "../long_work.ts";
 import { createPool, createShareablePool, mebibyte, onDevice } from "../pools.ts";
 import type { Answer, Situation } from "../situation.ts";
-
-const byteLength = 64;
-type Mode = keyof typeof streamCaptureMode;
-
-/** What the rows use, created before any capture begins. */
-interface Parts {
-  readonly driver: Driver;
-  /** The stream to be captured. */
-  readonly stream: bigint;
-  /** Streams of the same device that are not captured. */
-  readonly other: bigint;
-  readonly blocking: bigint;
-  readonly address: bigint;
-  readonly event: bigint;
-  readonly second: bigint;
-  /** An event that was recorded on `other`, whose work is done. */
-  readonly earlier: bigint;
-  readonly pool: bigint;
-  readonly pooled: bigint;
-  readonly kernel: bigint;
-  readonly module: bigint;
-  fill(stream: bigint): void;
-}
-
-function prepare(driver: Driver, { isBlocking = false } = {}): Parts {
-  const create = (flags: number) => driver.streamCreateWithPriority(0, flags, 0);
-  const createEvent = () => driver.eventCreateWithFlags(0, eventFlags.disableTiming);
-  const { nonBlocking, default: blockingFlag } = streamFlags;
-  const pool = createPool(driver);
-  const module = driver.moduleLoadData(0, kernelsPtx);
-  const address = driver.malloc(0, byteLength);
-  const kernel = loadFill(driver, 0);
-  const parts: Parts = {
-    driver,
-    stream: create(isBlocking ? blockingFlag : nonBlocking),
-    other: create(nonBlocking),
-    blocking: create(blockingFlag),
-    address,
-    event: createEvent(),
-    second: createEvent(),
-    earlier: createEvent(),
-    pool,
-    pooled: driver.mallocFromPoolAsync(0, byteLength, pool, defaultStream),
-    kernel,
-    module,
-    fill: (stream) => driver.launchKernel(fillLaunch(driver, { device: 0, kernel }, { address, byteLength, stream })),
-  };
-  driver.memsetAsync(0, address, 9, byteLength, defaultStream);
-  parts.fill(defaultStream);
-  driver.memsetAsync(0, address, 0, byteLength, defaultStream);
-  driver.eventRecord(0, parts.earlier, parts.other);
-  driver.deviceSynchronize(0);
-  return parts;
-}
-
-const nameOfStatus = (status: number) =>
-  Object.entries(streamCaptureStatus).find(([, value]) => value === status)?.[0] ?? String(status);
-const nameOfType = (type: number) =>
-  Object.entries(graphNodeType).find(([, value]) => value === type)?.[0] ?? String(type);
-
-/** The types of a graph's nodes, and its edges as pairs of the types of nodes. */
-function shapeOf(driver: Driver, graph: bigint): Answer {
-  const typeOf = (node: bigint) => nameOfType(driver.graphNodeGetType(node));
-  return {
-    nodes: driver.graphGetNodes(graph).map(typeOf).sort(),
-    edges: driver.graphGetEdges(graph).map((edge) => edge.map(typeOf).join(" before ")).sort(),
-  };
-}
 
 /** What a call in a capture returns, what the capture's state is then, and what ending it returns. */
 function inCapture(
@@ -110,13 +51,6 @@ function inCapture(
   return answers;
 }
 
-/** The shape of the graph that ending a capture returns, or the error. */
-function endOf(driver: Driver, stream: bigint): Answer {
-  let shape: Answer = null;
-  const ended = attemptEach({ end: () => shape = shapeOf(driver, driver.streamEndCapture(0, stream)) });
-  return shape ?? ended["end"]!;
-}
-
 /** Captures what `body` enqueues, launches the graph as often as given, and returns the first bytes of the memory. */
 function bytesAfter(driver: Driver, body: (parts: Parts) => void, launches = 1): Answer {
   const parts = prepare(driver);
@@ -129,17 +63,6 @@ function bytesAfter(driver: Driver, body: (parts: Parts) => void, launches = 1):
   driver.streamSynchronize(0, parts.stream);
   return { shape: shapeOf(driver, graph), before, after: readBytes(driver, 0, parts.address, 4) };
 }
-
-/** Joins `other` to the capture, and back. `work` is enqueued on `other` between the two. */
-function forkAndJoin({ driver, stream, other, event, second }: Parts, work: () => void): void {
-  driver.eventRecord(0, event, stream);
-  driver.streamWaitEvent(0, other, event);
-  work();
-  driver.eventRecord(0, second, other);
-  driver.streamWaitEvent(0, stream, second);
-}
-
-const modes: readonly Mode[] = ["relaxed", "threadLocal", "global"];
 
 /** Calls that name no captured stream, and what they are called in the names of rows. */
 const unrelatedCalls: Readonly<Record<string, (parts: Parts) => unknown>> = {
