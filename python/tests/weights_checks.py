@@ -19,7 +19,7 @@ from unittest import mock
 
 import support
 import torch
-from poolpass import CudaError, SharingError, SharingTimeoutError, moves, safetensors_files, weights
+from poolpass import CudaError, SharingError, SharingTimeoutError, StoreClient, moves, safetensors_files, weights
 from poolpass.cuda import cuda
 from poolpass.device_digests import device_digests
 from poolpass.revision import memory_digests
