@@ -100,9 +100,11 @@ install_compilers() { # as root, what the tests of the C shim compile and run wi
 }
 
 install_nvrtc() { # CUDA's compiler, and what writes and reads files as the tests of files do; found by VIRTUAL_ENV
-  python3 -m venv "$logs/python" && "$logs/python/bin/pip" install -q nvidia-cuda-nvrtc nvidia-cuda-runtime \
+  # An index that does not answer would be asked again for seven seconds for each package.
+  local pip=("$VIRTUAL_ENV/bin/pip" install -q --retries 1)
+  python3 -m venv "$VIRTUAL_ENV" && "${pip[@]}" nvidia-cuda-nvrtc nvidia-cuda-runtime \
     nvidia-cuda-cccl nvidia-nvjitlink >"$logs/nvrtc" 2>&1 || tail -n 5 "$logs/nvrtc"
-  "$logs/python/bin/pip" install -q numpy ml_dtypes safetensors >"$logs/numpy" 2>&1 || tail -n 5 "$logs/numpy"
+  "${pip[@]}" numpy ml_dtypes safetensors >"$logs/numpy" 2>&1 || tail -n 5 "$logs/numpy"
 }
 
 install_clang() { # as root, another compiler of CUDA C++, which needs the headers of an installed toolkit
