@@ -46,11 +46,21 @@ export interface FileRangeOnDevice {
   readonly address: bigint;
 }
 
+/** How a copy has ended. */
+export interface EndOfCopy {
+  /** 0, or the number of an error: a positive one of CUDA, or a negative one of Linux. */
+  readonly error: number;
+  /** The descriptor of the file, and the offset there, of the piece that has failed. */
+  readonly fd: number;
+  readonly offset: number;
+}
+
 /** A copy that runs in threads. */
 export class ThreadedCopy {
   readonly #address: bigint;
   readonly #state: BigInt64Array;
-  readonly #firstByteLength: number;
+  /** For each piece, the number of bytes up to its end. */
+  readonly #ends: number[] = [];
 
   /**
    * Starts the threads.
@@ -64,10 +74,10 @@ export class ThreadedCopy {
     for (const { fd, fileOffset, byteLength, address } of ranges) {
       for (let begin = 0; begin < byteLength; begin += pieceByteLength) {
         const length = Math.min(pieceByteLength, byteLength - begin);
+        this.#ends.push((this.#ends.at(-1) ?? 0) + length);
         pieces.push([BigInt(fd), BigInt(fileOffset + begin), BigInt(length), address + BigInt(begin), 0n]);
       }
     }
-    this.#firstByteLength = ranges[0]?.byteLength ?? 0;
     const end = Math.max(0, ...ranges.map(({ fileOffset, byteLength }) => fileOffset + byteLength));
     const lanes = Math.min(target === undefined ? maximumReaders : maximumWriters, pieces.length);
     const numbers = [lanes, pieceByteLength, pieces.length, target ?? -1, end].map(BigInt);
@@ -83,9 +93,9 @@ export class ThreadedCopy {
     return this.#state[runningWord] === 0n;
   }
 
-  /** The number of bytes at the beginning of the first range that have all been copied. */
+  /** The number of bytes at the beginning of the ranges that have all been copied. */
   get byteLength(): number {
-    return Math.min(Number(this.#state[copiedWord]) * pieceByteLength, this.#firstByteLength);
+    return this.#ends[Number(this.#state[copiedWord]) - 1] ?? 0;
   }
 
   /** Makes the threads end soon. */
@@ -93,15 +103,11 @@ export class ThreadedCopy {
     this.#state[stopWord] = 1n;
   }
 
-  /**
-   * Frees the copy's resources, once, after all threads have ended. Returns the first error: the positive number of an
-   * error of CUDA or the negative number of one of Linux, and the offset in the file at which it occurred; 0 if there is
-   * none.
-   */
-  end(): { readonly error: number; readonly offset: number } {
-    const offset = new BigUint64Array(1);
-    const error = shim().poolpass_transfer_end(this.#address, new Uint8Array(offset.buffer));
-    return { error, offset: Number(offset[0]) };
+  /** Frees the copy's resources, once, after all threads have ended. Returns the first error. */
+  end(): EndOfCopy {
+    const failedAt = new BigUint64Array(2);
+    const error = shim().poolpass_transfer_end(this.#address, new Uint8Array(failedAt.buffer));
+    return { error, fd: Number(failedAt[0]), offset: Number(failedAt[1]) };
   }
 }
 

@@ -22,6 +22,8 @@ export interface ByteSource extends AsyncDisposable {
   readonly name: string;
   /** The path of the file; undefined if the source is not a file. */
   readonly path: string | undefined;
+  /** The device and the inode of the file, in decimal, with a space between them; undefined if it is not a file. */
+  readonly identity?: string;
   readonly byteLength: number;
   /** The maximum number of concurrent reads. */
   readonly readers: number;
@@ -81,7 +83,7 @@ class OpenFile implements ByteSource {
   readonly path: string;
   readonly byteLength: number;
   readonly readers = fileReaders;
-  readonly #identity: string;
+  readonly identity: string;
   /** A handle for each concurrent read. All but the first are opened on first use. */
   readonly #handles: FileHandle[];
 
@@ -93,7 +95,7 @@ class OpenFile implements ByteSource {
     this.name = shown(path);
     this.#handles = [handle];
     this.byteLength = byteLength;
-    this.#identity = identity;
+    this.identity = identity;
   }
 
   static async open(path: string): Promise<OpenFile> {
@@ -116,7 +118,7 @@ class OpenFile implements ByteSource {
     const handle = await fileSystem().open(this.path, "r");
     this.#handles[reader] = handle;
     const { dev, ino } = await handle.stat();
-    if (`${dev} ${ino}` === this.#identity) return handle;
+    if (`${dev} ${ino}` === this.identity) return handle;
     throw new Error(`Cannot read ${this.name}: another file took its place while it was read`);
   }
 

@@ -5,6 +5,7 @@
  * @module
  */
 import type { CudaDevice, CudaStream, DeviceBuffer, HostBuffer } from "../../mod.ts";
+import { type RangeReader, readsRanges } from "../support/file_copies.ts";
 import { moveInLanes, throwIfAborted } from "../support/waiting/waiting.ts";
 import { type ByteSource, cutError } from "./byte_source.ts";
 import { type FileOptions, ProgressCount } from "./file_options.ts";
@@ -22,6 +23,8 @@ const pieceByteLength = 4 * 2 ** 20;
 const maximumGap = 64 * 2 ** 10;
 /** The maximum number of parts in a piece, which limits the number of copies in flight. */
 const maximumParts = 256;
+/** The minimum of the ranges' mean size in bytes for reading them in threads. */
+const meanOfThreads = 2 ** 20;
 /** The maximum number of concurrent writes to a file. */
 const maximumWriters = 8;
 
@@ -76,6 +79,7 @@ export interface TransferOptions extends FileOptions {
  * @param ranges the ranges; those of the same source in ascending order of their file offsets
  */
 export async function readRanges(ranges: readonly SourceRange[], options: TransferOptions): Promise<void> {
+  if (await readInThreads(ranges, options)) return;
   const pieces = piecesOf(ranges, maximumGap);
   const wait = options.signal === undefined ? {} : { signal: options.signal };
   const lanes = Math.max(0, ...ranges.map(({ source }) => source.readers));
@@ -92,6 +96,33 @@ export async function readRanges(ranges: readonly SourceRange[], options: Transf
     const others = left.get(source)!;
     if (others.pop() !== undefined && others.length === 0) await source.rest?.();
   });
+}
+
+/** Reads ranges by threads of the buffers' driver. Returns false if nothing was read, because that is not possible. */
+async function readInThreads(
+  ranges: readonly SourceRange[],
+  { convert, signal, what, ...options }: TransferOptions,
+): Promise<boolean> {
+  const reader: DeviceBuffer & RangeReader<DeviceBuffer> | undefined = ranges[0]?.buffer;
+  const total = ranges.reduce((sum, { byteLength }) => sum + byteLength, 0);
+  // Small ranges that are close to each other are read at once by other means.
+  if (reader?.[readsRanges] === undefined || convert !== undefined || total < ranges.length * meanOfThreads) {
+    return false;
+  }
+  const device = ranges[0]!.buffer.device;
+  const places = ranges.flatMap(({ source: { path, identity }, ...range }) => (
+    path === undefined || identity === undefined || range.buffer.device !== device ? [] : [{ ...range, path, identity }]
+  ));
+  if (places.length < ranges.length) return false;
+  const progress = new ProgressCount(total, options);
+  let loaded = 0;
+  const onProgress = (byteLength: number): void => {
+    if (byteLength > loaded) progress.add(byteLength - loaded);
+    loaded = byteLength;
+  };
+  const end = await reader[readsRanges](places, { signal, what, onProgress });
+  if (typeof end === "boolean") return end;
+  throw cutError(ranges.find(({ source }) => source.path === end.path)!.source, end.offset);
 }
 
 /**

@@ -164,11 +164,12 @@ const symbols = {
   },
   poolpass_pidfd_open: { parameters: ["i32" /* int pid */], result: "i32" },
   poolpass_pidfd_inode: { parameters: ["i32", /* int pidfd */ "buffer" /* uint64_t *inode */], result: "i32" },
+  poolpass_connect_datagram: { parameters: ["buffer" /* const char *path */], result: "i32" },
   poolpass_transfer: {
     parameters: [
-      "buffer",
-      /* const struct plan *plan */ "buffer",
-      /* const struct piece *pieces */ "buffer", /* uint64_t *out */
+      "buffer", // const struct plan *plan
+      "buffer", // const struct piece *pieces
+      "buffer", // uint64_t *out
     ],
     result: "i32",
   },
@@ -176,7 +177,6 @@ const symbols = {
     parameters: ["u64", /* uint64_t address */ "buffer" /* uint64_t *failed_at */],
     result: "i32",
   },
-  poolpass_connect_datagram: { parameters: ["buffer" /* const char *path */], result: "i32" },
 } as const;
 
 /**

@@ -44,7 +44,8 @@ struct plan {
 struct transfer {
   int64_t running, copied;
   volatile int64_t stop;
-  int64_t error, failed_at;
+  int64_t error;
+  uint64_t failed_at[2];
   pthread_mutex_t lock;
   struct plan plan;
   uint64_t next;
@@ -56,12 +57,13 @@ struct transfer {
 struct buffer { unsigned char *bytes; void *stream; struct piece *piece; };
 
 /* Errors of CUDA are positive, and those of Linux negative. The first one counts. */
-static void fail(struct transfer *transfer, int error, uint64_t at) {
+static void fail(struct transfer *transfer, int error, const struct piece *piece, uint64_t begin) {
   if (error == 0) return;
   pthread_mutex_lock(&transfer->lock);
   if (transfer->error == 0) {
     transfer->error = error;
-    transfer->failed_at = (int64_t)at;
+    transfer->failed_at[0] = piece ? (uint64_t)piece->fd : 0;
+    transfer->failed_at[1] = piece ? piece->offset + begin : 0;
   }
   transfer->stop = 1;
   pthread_mutex_unlock(&transfer->lock);
@@ -79,8 +81,8 @@ static void read_piece(struct transfer *transfer, const struct piece *piece, uns
   for (uint64_t length = 0; length < piece->length && !transfer->stop;) {
     ssize_t count = pread((int)piece->fd, bytes + length, piece->length - length, (off_t)(piece->offset + length));
     if (count > 0) length += (uint64_t)count;
-    else if (count == 0) fail(transfer, -ENODATA, piece->offset + length);
-    else if (errno != EINTR) fail(transfer, -errno, piece->offset + length);
+    else if (count == 0) fail(transfer, -ENODATA, piece, length);
+    else if (errno != EINTR) fail(transfer, -errno, piece, length);
   }
 }
 
@@ -96,7 +98,7 @@ static void allocate_pages(struct transfer *transfer, const struct piece *piece)
     madvise(begin + at, HUGE_PAGE, MADV_COLLAPSE_ADVICE);
   }
   int is_missing = madvise(begin, piece->length, MADV_POPULATE_WRITE_ADVICE) < 0 && errno != EINVAL;
-  if (is_missing) fail(transfer, -errno, piece->offset);
+  if (is_missing) fail(transfer, -errno, piece, 0);
 }
 
 static int copy_piece(const struct plan *plan, const struct piece *piece, const struct buffer *buffer) {
@@ -109,7 +111,7 @@ static void finish(struct transfer *transfer, struct buffer *buffer) {
   struct piece *piece = buffer->piece;
   if (!piece) return;
   buffer->piece = NULL;
-  fail(transfer, transfer->plan.stream_synchronize(buffer->stream), piece->offset);
+  fail(transfer, transfer->plan.stream_synchronize(buffer->stream), piece, 0);
   if (transfer->error) return;
   if (transfer->plan.target >= 0) memcpy(transfer->mapped + piece->offset, buffer->bytes, piece->length);
   pthread_mutex_lock(&transfer->lock);
@@ -126,7 +128,7 @@ static void move_pieces(struct transfer *transfer, struct buffer buffers[2]) {
     if (transfer->plan.target < 0) read_piece(transfer, piece, buffer->bytes);
     if (transfer->stop) break;
     buffer->piece = piece;
-    fail(transfer, copy_piece(&transfer->plan, piece, buffer), piece->offset);
+    fail(transfer, copy_piece(&transfer->plan, piece, buffer), piece, 0);
     if (transfer->plan.target >= 0) allocate_pages(transfer, piece);
   }
   for (int i = 0; i < 2; i++) finish(transfer, &buffers[i]);
@@ -139,7 +141,7 @@ static void *run_lane(void *argument) {
   size_t length = 2 * plan->capacity;
   unsigned char *bytes = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (bytes == MAP_FAILED) {
-    fail(transfer, -errno, 0);
+    fail(transfer, -errno, NULL, 0);
   } else {
     madvise(bytes, length, MADV_HUGEPAGE);
     struct buffer buffers[2] = { { bytes, NULL, NULL }, { bytes + plan->capacity, NULL, NULL } };
@@ -147,7 +149,7 @@ static void *run_lane(void *argument) {
     int is_locked = error == 0 && plan->host_register(bytes, length, 0) == 0;
     for (int i = 0; i < 2 && error == 0; i++) error = plan->stream_create(&buffers[i].stream, STREAM_NON_BLOCKING);
     if (error == 0) move_pieces(transfer, buffers);
-    else fail(transfer, error, 0);
+    else fail(transfer, error, NULL, 0);
     for (int i = 0; i < 2; i++) if (buffers[i].stream) plan->stream_destroy(buffers[i].stream);
     if (is_locked) plan->host_unregister(bytes);
     munmap(bytes, length);
@@ -200,12 +202,12 @@ EXPORT int poolpass_transfer(const struct plan *plan, const struct piece *pieces
   return error;
 }
 
-/* Returns the error of a transfer whose threads have ended, and frees it. failed_at is where in its file it occurred. */
+/* Returns the error of a transfer whose threads have ended, its descriptor and the offset there, and frees the transfer. */
 EXPORT int poolpass_transfer_end(uint64_t address, uint64_t *failed_at) {
   struct transfer *transfer = (struct transfer *)(uintptr_t)address;
   pthread_mutex_lock(&transfer->lock);
   int error = transfer->running > 0 ? -EBUSY : (int)transfer->error;
-  *failed_at = (uint64_t)transfer->failed_at;
+  memcpy(failed_at, transfer->failed_at, sizeof transfer->failed_at);
   pthread_mutex_unlock(&transfer->lock);
   if (error != -EBUSY) release(transfer);
   return error;

@@ -45,6 +45,7 @@ int main(int count, char **arguments) {
   check_descriptors();
   check_files(arguments[2]);
   check_sockets(arguments[2]);
+  check_transfers();
 #define PRINT(result, name, parameters) puts(#name);
   FUNCTIONS(PRINT)
   return 0;

@@ -64,7 +64,9 @@ _Static_assert(offsetof(struct pollfd, revents) == 6, "pollfd.revents");
   function(int, poolpass_is_locked, (int, uint64_t, uint64_t)) \
   function(int, poolpass_pidfd_open, (int)) \
   function(int, poolpass_pidfd_inode, (int, uint64_t *)) \
-  function(int, poolpass_connect_datagram, (const char *))
+  function(int, poolpass_connect_datagram, (const char *)) \
+  function(int, poolpass_transfer, (const void *, const void *, uint64_t *)) \
+  function(int, poolpass_transfer_end, (uint64_t, uint64_t *))
 
 #define DECLARE(result, name, parameters) extern result (*name) parameters;
 FUNCTIONS(DECLARE)
@@ -79,4 +81,5 @@ void check_by_value(void);
 void check_descriptors(void);
 void check_files(const char *folder);
 void check_sockets(const char *folder);
+void check_transfers(void);
 #endif
