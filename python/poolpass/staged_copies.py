@@ -20,6 +20,18 @@ THREADS = 16
 # The number of pieces of a thread: while it reads one, another is copied.
 BUFFERS = 2
 
+_HUGE_PAGE = 2 * 2**20
+# Linux before 6.1 refuses this, and nothing changes.
+_MADV_COLLAPSE = 25
+_MAP_FIXED, _MAP_NORESERVE = 0x10, 0x4000
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+_libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+_libc.mmap.argtypes = [
+    ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_int64,
+]
+_libc.mmap.restype = ctypes.c_void_p
+
 # Moves a piece through page-locked memory. The arguments are the piece, the memory, its address, and a stream, whose
 # work is waited for before the memory is used again.
 Act = Callable[[Piece, memoryview, int, int], None]
@@ -44,6 +56,8 @@ def copy_file(descriptor: int, address: int, nbytes: int, device: int, *, to_dev
     def write(begin: int, host: memoryview, host_address: int, stream: int) -> None:
         data = host[: min(PIECE, nbytes - begin)]
         calls.copy(host_address, address + begin, len(data), DEVICE_TO_HOST, stream, device)
+        if mapped is not None:
+            _use_huge_pages(mapped + begin, len(data))
         calls.synchronize(stream, device)
         if mapped is None:
             write_at(descriptor, data, begin)
@@ -62,13 +76,29 @@ def _mapped_for_writing(descriptor: int | None, nbytes: int) -> Iterator[int | N
     if descriptor is None or not is_sealed_memory(descriptor) or os.fstat(descriptor).st_size < nbytes:
         yield None
         return
-    with mmap.mmap(descriptor, nbytes) as mapping:
-        first = ctypes.c_char.from_buffer(mapping)
-        try:
-            yield ctypes.addressof(first)
-        finally:
-            # A mapping is not closed while anything refers to it.
-            del first
+    reserved = _map(None, nbytes + _HUGE_PAGE, 0, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE, -1)
+    try:
+        address = -(-reserved // _HUGE_PAGE) * _HUGE_PAGE
+        yield _map(address, nbytes, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED | _MAP_FIXED, descriptor)
+    finally:
+        _libc.munmap(reserved, nbytes + _HUGE_PAGE)
+
+
+def _map(address: int | None, nbytes: int, access: int, flags: int, descriptor: int) -> int:
+    """Maps memory. The module `mmap` cannot choose an address, and huge pages need a multiple of their size."""
+    mapped: int = _libc.mmap(address, nbytes, access, flags, descriptor, 0)
+    if mapped == ctypes.c_void_p(-1).value:
+        error = ctypes.get_errno()
+        raise OSError(error, os.strerror(error))
+    return mapped
+
+
+def _use_huge_pages(address: int, nbytes: int) -> None:
+    """Gives a range of a memory file that is about to be written huge pages, if the kernel can: it takes far longer to
+    provide and to free single ones. Only what has a page already can become a huge page."""
+    for begin in range(address, address + nbytes - _HUGE_PAGE + 1, _HUGE_PAGE):
+        ctypes.memset(begin, 0, 1)
+        _libc.madvise(begin, _HUGE_PAGE, _MADV_COLLAPSE)
 
 
 def read_at(descriptor: int, data: memoryview, byte_offset: int) -> int:

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import array
+import fcntl
 import gc
 import os
 import socket
@@ -20,7 +21,7 @@ support.use_software_device()
 from cuda.bindings import runtime, virtual_memory as driver
 
 import poolpass
-from poolpass import CudaError, Exporter, Importer, MemoryPool, SharingError, allocate_virtual, dlpack, exporter
+from poolpass import CudaError, Exporter, Importer, MemoryPool, SharingError, allocate_virtual, dlpack, exporter, staged_copies
 from poolpass import messages as m
 from poolpass.cuda import cuda
 
@@ -84,6 +85,22 @@ class VirtualMemoryTest(support.PoolpassTest):
         patch = mock.patch.object(target, name, value)
         patch.start()
         self.addCleanup(patch.stop)
+
+    def test_is_copied_to_a_memory_file_and_back(self) -> None:
+        buffer, content = allocate_virtual(SIZE), bytes(index % 251 for index in range(SIZE))
+        buffer.write(content)
+        file = os.memfd_create("host", os.MFD_ALLOW_SEALING)
+        self.addCleanup(os.close, file)
+        os.ftruncate(file, SIZE)
+        # Only a file that cannot shrink is mapped.
+        for seals in (0, fcntl.F_SEAL_SHRINK):
+            fcntl.fcntl(file, fcntl.F_ADD_SEALS, seals)
+            staged_copies.copy_file(file, buffer.address, SIZE, 0, to_device=False)
+            self.assertEqual(os.pread(file, SIZE, 0), content)
+            os.pwrite(file, bytes(SIZE), 0)
+        os.pwrite(file, content[::-1], 0)
+        staged_copies.copy_file(file, buffer.address, SIZE, 0, to_device=True)
+        self.assertEqual(buffer.read(), content[::-1])
 
     def test_is_offered_and_mapped_like_memory_of_a_pool(self) -> None:
         buffer = allocate_virtual(SIZE)
