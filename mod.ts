@@ -136,6 +136,7 @@ export type { TrafficStatistics } from "./src/sharing/protocol/message_stream.ts
 
 // Store, also in `store.ts`: memory that outlives the process that created it.
 export { MemoryStore, type MemoryStoreOptions } from "./src/sharing/store/memory_store.ts";
+export type { SavedEntry } from "./src/sharing/store/memories/saved_entry.ts";
 export {
   type CreateEntryOptions,
   type CreateOnceOptions,

@@ -30,6 +30,7 @@ export {
   type MemoryStoreOptions,
   type OffloadOptions,
   type PublishEntryOptions,
+  type SavedEntry,
   type ShareMemoryOptions,
   StoreClient,
   type StoreClientOptions,

@@ -3,6 +3,8 @@
  *
  * @module
  */
+import { resolve } from "node:path";
+import { savedEntries } from "../src/weights/moved_weights.ts";
 import { MemoryStore, type MemoryStoreOptions, prometheusText, type StoreStatus } from "../mod.ts";
 import { type Command, interrupted, readOptions, type Terminal, UsageError } from "./command_line.ts";
 import { openCuda } from "./open_cuda.ts";
@@ -23,6 +25,7 @@ Options:
   --users IDS         other users who may connect, such as 1001,1002
   --evict             if there is no room, remove the least recently used memory that nobody maps
   --evict-to host     if there is no room, have clients move it to host memory instead, and back when it is mapped
+  --restore FOLDER    serve what poolpass weights save has written there: it is loaded when it is mapped
   --standby SOCKET    run two stores with the same sockets: the second one has a copy of the table, and takes over
   --metrics PORT      serve numbers for Prometheus at http://127.0.0.1:PORT/metrics; 0 for any port that is free
   --driver NAME       cuda or software; otherwise, what POOLPASS_DRIVER says, or a GPU if there is one
@@ -41,6 +44,7 @@ const options = {
   users: { type: "string" },
   evict: { type: "boolean" },
   "evict-to": { type: "string" },
+  restore: { type: "string" },
   standby: { type: "string" },
   metrics: { type: "string" },
   driver: { type: "string" },
@@ -57,8 +61,19 @@ export const storeCommand: Command = {
 async function run(args: readonly string[], terminal: Terminal): Promise<number> {
   const { files: [path, ...surplus], values } = readOptions(args, options);
   if (path === undefined || surplus.length > 0) throw new UsageError("One argument is needed: the path of the socket");
-  const { driver, device, limit, "user-limit": userLimit, host, users, evict, "evict-to": evictTo, standby, metrics } =
-    values;
+  const {
+    driver,
+    device,
+    limit,
+    "user-limit": userLimit,
+    host,
+    users,
+    evict,
+    "evict-to": evictTo,
+    restore,
+    standby,
+    metrics,
+  } = values;
   if (evictTo !== undefined && evictTo !== "host") throw new UsageError(`--evict-to takes host, and not "${evictTo}"`);
   using cuda = openCuda(driver);
   const listen: MemoryStoreOptions = {
@@ -73,6 +88,13 @@ async function run(args: readonly string[], terminal: Terminal): Promise<number>
     ...standby === undefined ? {} : { standby },
   };
   if (device.length > 0) listen.devices = device.map((number) => cuda.device(parseNumber(number, "--device")));
+  if (restore !== undefined) {
+    const { entries, refused } = await savedEntries(resolve(restore), listen.devices ?? cuda.devices);
+    for (const { name, error } of refused) {
+      terminal.printError(`${printable(name)}: not restored: ${printable(error.message)}`);
+    }
+    listen.saved = entries;
+  }
   await using served = MemoryStore.listen(cuda, path, listen);
   if (!served.isServing) terminal.print(`Standing by for the store at ${printable(path)}`);
   await using server = metrics === undefined

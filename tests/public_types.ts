@@ -212,6 +212,7 @@ export type Types = [
   Assignable<declared.ImportRefusal, ours.ImportRefusal>,
   Assignable<declared.EventRefusal, ours.EventRefusal>,
   Assignable<declared.MemoryStoreOptions, ours.MemoryStoreOptions>,
+  Assignable<declared.SavedEntry, ours.SavedEntry>,
   Assignable<declared.StoreClientOptions, ours.StoreClientOptions>,
   Assignable<declared.CreateEntryOptions, ours.CreateEntryOptions>,
   Assignable<declared.CreateOnceOptions, ours.CreateOnceOptions>,

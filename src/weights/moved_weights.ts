@@ -3,7 +3,15 @@
  *
  * @module
  */
-import type { CudaDevice, DeviceBuffer, EntryMove, JsonValue, StoreClient, WaitOptions } from "../../mod.ts";
+import type {
+  CudaDevice,
+  DeviceBuffer,
+  EntryMove,
+  JsonValue,
+  SavedEntry,
+  StoreClient,
+  WaitOptions,
+} from "../../mod.ts";
 import { bytesAt, type ByteSource, openSource } from "../files/byte_source.ts";
 import { readRanges } from "../files/device_transfers.ts";
 import { writeNewFile } from "../files/new_file.ts";
@@ -11,6 +19,7 @@ import { reading } from "../files/npy_arrays.ts";
 import { writeFully } from "../files/runtime_files.ts";
 import { arrayOf, writeSafetensors } from "../files/safetensors_files.ts";
 import { isListOfCounts, isObject, readSafetensorsHeader } from "../files/safetensors_header.ts";
+import { isDigest } from "../support/sha256.ts";
 import { checkOptions, type KnownOptions, whatIs } from "../support/validation.ts";
 import { throwIfAborted } from "../support/waiting/waiting.ts";
 import { RangeError, TypeError } from "../support/program_errors.ts";
@@ -212,8 +221,7 @@ export async function restoreWeights(
   const { devices = [], signal } = options;
   const waiting = signal === undefined ? {} : { signal };
   return await forEachName(await readTable(`${path}/${tableName}`), signal, async (name, ranks) => {
-    const [, count] = ranks[0]!.rank;
-    if (ranks.length !== count) throw new Error(`the table has ${ranks.length} of its ${count} ranks`);
+    checkRanks(ranks);
     await using memories = new AsyncDisposableStack();
     const set = crypto.randomUUID();
     const publications: (() => Promise<unknown>)[] = [];
@@ -232,6 +240,45 @@ export async function restoreWeights(
     }
     await Promise.all(publications.map((publish) => publish()));
   });
+}
+
+/**
+ * Returns the weights that `saveWeights` has saved in a folder as entries for the option `saved` of a store, without
+ * reading their tensors. What is cut, or lacks ranks, is refused.
+ *
+ * @throws {Error} If the table cannot be read
+ */
+export async function savedEntries(
+  folder: string,
+  devices: readonly CudaDevice[],
+): Promise<{ readonly entries: readonly SavedEntry[]; readonly refused: SavedWeights["refused"] }> {
+  const path = absolutePath(folder, "restore weights of");
+  const entries: SavedEntry[] = [];
+  const { refused } = await forEachName(await readTable(`${path}/${tableName}`), undefined, async (_name, ranks) => {
+    checkRanks(ranks);
+    const own: SavedEntry[] = [];
+    for (const { file, device: uuid, metadata, ...row } of ranks) {
+      await reading(file, async () => {
+        await using source = await openSource(`${path}/${file}`);
+        const { tensors } = await readSafetensorsHeader(source);
+        const listed = summaryOfWeights(metadata)?.tensors ?? tensors.length;
+        if (tensors.length !== listed) throw new Error(`it has ${tensors.length} tensors, and the weights ${listed}`);
+      });
+      if (!Number.isSafeInteger(row.byteLength) || row.byteLength < 1) {
+        throw new Error(`the table says that it has ${row.byteLength} bytes`);
+      }
+      const { digest = "" } = summaryOfWeights(metadata) ?? {};
+      const device = devices.find((device) => device.uuid === uuid) ?? devices[0]!;
+      own.push({ ...row, path: `${path}/${file}`, device, metadata, ...isDigest(digest) ? { digest } : {} });
+    }
+    entries.push(...own);
+  });
+  return { entries, refused };
+}
+
+function checkRanks(ranks: readonly TableRow[]): void {
+  const [, count] = ranks[0]!.rank;
+  if (ranks.length !== count) throw new Error(`the table has ${ranks.length} of its ${count} ranks`);
 }
 
 /**

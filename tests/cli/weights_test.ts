@@ -5,7 +5,7 @@ import { writeSafetensors } from "../../safetensors.ts";
 import { publishWeights } from "../../weights.ts";
 import { shimRefusal } from "../../ffi/native/shim/shim.ts";
 import { inFolder } from "../support/folders.ts";
-import { poolpass } from "../support/poolpass.ts";
+import { poolpass, startPoolpass } from "../support/poolpass.ts";
 import { test } from "../support/test.ts";
 
 const skip = shimRefusal() ?? false;
@@ -156,6 +156,47 @@ test(
         const refused = await weights(...args, ...at);
         assertMatch(refused.errors, why);
       }
+    }),
+);
+
+test(
+  "a store serves what was saved, names what is cut, and takes its limits",
+  { skip },
+  () =>
+    withStore(async ({ store, file, folder, cuda }) => {
+      for (const name of ["one", "two"]) await weights("publish", file, "--name", name, "--store", store);
+      await weights("save", folder, "--store", store);
+      const [cut] = readdirSync(folder).filter((name) => name.startsWith("two@"));
+      truncateSync(`${folder}/${cut}`, 100);
+      const path = `${folder}/next`;
+      const more = ["--evict-to", "host", "--host", "1MiB", "--driver", "software"];
+      const serving = startPoolpass("store", path, "--restore", folder, ...more);
+      {
+        await using client = await StoreClient.connect(cuda, path, { wait: true });
+        assertEquals(serving.output, `Serving at ${path}\n`);
+        assertMatch(serving.errors, /^two: not restored: .*two@.*\n$/);
+        assertEquals((await client.entries()).map(({ name, place }) => [name, place.startsWith(folder)]), [[
+          "one",
+          true,
+        ]]);
+        assertEquals((await weights("wake", "one", "--store", path)).code, 0);
+        const refused = await weights("offload", "one", "--to", "host", "--timeout", "0.01", "--store", path);
+        assertMatch(refused.errors, /the limit is 1048576 bytes of host memory/);
+      }
+      serving.interrupt();
+      assertEquals((await serving.ended).code, 0);
+      for (
+        const [args, why] of [
+          [["--evict-to", "disk"], /--evict-to takes host, and not "disk"/],
+          [["--host", "much"], /--host takes a size/],
+          [["--restore", `${folder}/none`], /none/],
+        ] as const
+      ) {
+        const refused = await poolpass("store", path, ...args, "--driver", "software");
+        assertMatch(refused.errors, why);
+      }
+      const late = await weights("offload", "one", "--to", "host", "--timeout", "soon", "--store", store);
+      assertMatch(late.errors, /--timeout takes seconds, and "soon" was given/);
     }),
 );
 

@@ -1,6 +1,6 @@
 /** Weights that leave their device for host memory, files and folders, and come back the same. */
-import { assert, assertEquals, assertRejects } from "@std/assert";
-import { readdirSync, readFileSync, truncateSync, writeFileSync } from "node:fs";
+import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import { type Cuda, MemoryStore, type MemoryStoreOptions, SharingError, StoreClient } from "../../mod.ts";
 import { shimRefusal } from "../../ffi/native/shim/shim.ts";
 import {
@@ -13,6 +13,7 @@ import {
   type Weights,
 } from "../../weights.ts";
 import { writeSafetensors } from "../../safetensors.ts";
+import { savedEntries } from "../../src/weights/moved_weights.ts";
 import { testOnEachDriver } from "../support/drivers.ts";
 import { inFolder } from "../support/folders.ts";
 import { isLong } from "../support/test.ts";
@@ -100,6 +101,71 @@ movedTest(
     await assertRejects(() => offloadWeights(client, "org/m", { to: "here" }), RangeError, "absolute path");
   },
 );
+
+movedTest(
+  "a store serves what was saved at once, but for what is cut, and loads it when it is mapped",
+  async (context) => {
+    const { cuda, client, folder, publish } = context;
+    const digests = [await publish("x", 1), await publish("y", 2), await publish("z", 3, 2000), await publish("w", 4)];
+    await saveWeights(client, folder);
+    truncateSync(`${folder}/y@${digests[1]}.safetensors`, 1000);
+    rmSync(`${folder}/w@${digests[3]}.safetensors`);
+    const { entries: saved, refused } = await savedEntries(folder, cuda.devices);
+    assertEquals(refused.map(({ name }) => name), ["y", "w"]);
+    assert(/y@/.test(refused[0]!.error.message), refused[0]!.error.message);
+    const [path, standby] = [`${folder}/next`, `${folder}/standby`];
+    const ready = Promise.withResolvers<void>(), serves = Promise.withResolvers<void>();
+    const first = MemoryStore.listen(cuda, path, { saved, standby, onStandby: ready.resolve });
+    await using second = MemoryStore.listen(cuda, path, { saved, standby, onServe: serves.resolve });
+    await using next = await StoreClient.connect(cuda, path);
+    const files = ["x", "z"].map((name, index) => [name, `${folder}/${name}@${digests[2 * index]}.safetensors`, 1]);
+    const listed = async () => (await next.entries()).map(({ name, place, generation }) => [name, place, generation]);
+    assertEquals([await listed(), first.status()!.statistics.byteLength], [files, 0]);
+    await using held = await mapWeights(next, `z@${digests[2]!.slice(0, 8)}`);
+    assertEquals([held.size, await valuesOf(held)], [2002, [3, 3]]);
+    // What was removed does not come back with the store that takes over.
+    await next.remove("z");
+    await ready.promise;
+    await first[Symbol.asyncDispose]();
+    await serves.promise;
+    assertEquals([await listed(), second.isServing], [[files[0]], true]);
+    // What has changed since then is not taken for the weights.
+    const bytes = readFileSync(files[0]![1] as string), changed = Uint8Array.from(bytes);
+    changed[bytes.length - 1]! ^= 1;
+    writeFileSync(files[0]![1] as string, changed);
+    const error = await assertRejects(() => mapWeights(next, "x"), SharingError, digests[0]);
+    assertEquals(error.code, "digest-mismatch");
+    writeFileSync(files[0]![1] as string, bytes);
+    await using x = await mapWeights(next, "x");
+    assertEquals([await valuesOf(x), x.generation, (await next.entries())[0]!.digest], [[1, 1], 1, digests[0]]);
+  },
+);
+
+movedTest("a store refuses saved entries that cannot be", async ({ cuda, folder }) => {
+  const entry = { name: "x", path: "/x", byteLength: 1 };
+  const refusals: readonly [unknown, typeof TypeError | typeof RangeError, RegExp][] = [
+    [3, TypeError, /as saved/],
+    [[{ ...entry, path: "x" }], TypeError, /absolute path/],
+    [[{ ...entry, byteLength: 0 }], RangeError, /size/],
+    [[{ ...entry, digest: "12" }], TypeError, /64 hexadecimal/],
+    [[{ ...entry, device: 0 }], TypeError, /devices/],
+    [[{ ...entry, other: 0 }], TypeError, /other/],
+    [[entry, entry], RangeError, /each of its ranks once/],
+    [[{ ...entry, rank: [0, 2] }], RangeError, /each of its ranks once/],
+    [[{ ...entry, rank: [0, 2] }, { ...entry, rank: [0, 2] }], RangeError, /each of its ranks once/],
+  ];
+  for (const [saved, kind, why] of refusals) {
+    const error = assertThrows(() => MemoryStore.listen(cuda, `${folder}/s`, { saved: saved as never }), kind);
+    assert(why.test(error.message), error.message);
+  }
+  const limited = () => MemoryStore.listen(cuda, `${folder}/s`, { saved: [entry], maxSize: 1 });
+  assertThrows(limited, SharingError, "maxSize");
+  const ranks = [0, 1].map((rank) => ({ ...entry, rank: [rank, 2] as const }));
+  await using store = MemoryStore.listen(cuda, `${folder}/s`, { saved: ranks });
+  await using client = await StoreClient.connect(cuda, store.path);
+  assertEquals((await client.entries()).map(({ rank, place }) => [rank, place]), [[[0, 2], "/x"], [[1, 2], "/x"]]);
+  await assertRejects(() => client.map("x", { rank: [1, 2] }), SharingError, "/x");
+});
 
 movedTest("models take turns on a device that has room for one", async ({ cuda, store, client, publish }) => {
   await using other = await StoreClient.connect(cuda, store.path);

@@ -15,6 +15,7 @@ import { listenFor } from "../transport/users.ts";
 import { descriptorsOfSystemd, type KeptDescriptor, SystemdBackup } from "./descriptor_backups.ts";
 import { Standby } from "./standby.ts";
 import { type CompleteStoreOptions, completeStoreOptions, markerOf } from "./store_options.ts";
+import type { SavedEntry } from "./memories/saved_entry.ts";
 import { StoreService } from "./store_service.ts";
 import { ReferenceError, TypeError } from "../../support/program_errors.ts";
 
@@ -42,6 +43,12 @@ export interface MemoryStoreOptions extends ExporterOptions {
    * default.
    */
   evict?: boolean | "host";
+  /**
+   * Entries that lie in files, which the store publishes when it begins to serve, unless it takes over what another
+   * store had. None by default. The store opens no file: the first process that maps an entry moves it to its device,
+   * as `mapWeights` does with those that `saveWeights` has written.
+   */
+  saved?: readonly SavedEntry[];
   /**
    * The path at which a second store connects to back up this one. Start both with the same paths: the first one
    * serves, and the second one, its standby, holds duplicates of the descriptors and the table, and takes over when the
@@ -117,7 +124,7 @@ export class MemoryStore implements AsyncDisposable {
    *
    * @param path the socket's path, at most 107 bytes in UTF-8, in a folder that no other user can change
    * @throws {TypeError} If the path or an option has the wrong type
-   * @throws {RangeError} If an option is out of range
+   * @throws {RangeError} If an option is out of range, or ranks of a saved entry are missing
    * @throws {SharingError} In the same cases as `Exporter.listen`; `address-in-use` if another process listens at the
    * path and `standby` is not given; `bad-message` if a descriptor that systemd has kept does not belong to a store
    */

@@ -49,7 +49,7 @@ import {
 } from "./mapped_entry.ts";
 import { copyStaged } from "./staged_copy.ts";
 import type { ShareableHandle } from "../../memory/handles/shareable_handle.ts";
-import { maximumRanks } from "./memories/publication_sets.ts";
+import { checkRankOfSet } from "./memories/publication_sets.ts";
 import { maximumEntryMetadata } from "./memories/store_table.ts";
 import { RangeError, ReferenceError, TypeError } from "../../support/program_errors.ts";
 
@@ -489,7 +489,7 @@ export class StoreClient implements AsyncDisposable {
     const { device = options.stream?.device ?? this.#cuda.device(0), metadata, once = false, replaces, signal } =
       options;
     const { rank: ofAll = [0, 1], set = "" } = options;
-    checkRank(ofAll);
+    checkRankOfSet(ofAll);
     const [rank, count] = ofAll;
     if (typeof set !== "string" || set.length > 255) {
       throw new TypeError(`Cannot use ${whatIs(set)} as set: give a string of at most 255 characters`);
@@ -638,7 +638,7 @@ export class StoreClient implements AsyncDisposable {
     checkMove(options.move);
     if (digest !== undefined) checkDigest(digest, minimumDigits);
     const { rank = [0, 1] } = options;
-    checkRank(rank);
+    checkRankOfSet(rank);
     if (options.stream !== undefined) checkStream(options.stream, sessionOf(this.#cuda));
     // A buffer alone cannot be woken.
     const mapping = more.brief === true ? { ...options, asleep: false } : options;
@@ -739,7 +739,7 @@ export class StoreClient implements AsyncDisposable {
     const { to = "host", rank = [0, 1], timeout = 0, move, signal } = options;
     checkMove(move);
     checkMilliseconds(timeout, "timeout");
-    checkRank(rank);
+    checkRankOfSet(rank);
     if (to !== "host" && to !== "file") {
       throw new TypeError(
         `Cannot move ${JSON.stringify(name)} to ${whatIs(to)}: to is "host" or "file"; offloadWeights of ` +
@@ -1095,17 +1095,6 @@ function checkShare(share: ShareMemoryOptions): void {
 function rankOf(document: JsonObject): readonly [number, number] {
   const [rank = 0, count = 1] = numbersOf(document, "rank");
   return [rank, count];
-}
-
-function checkRank(rank: readonly [number, number]): void {
-  if (!Array.isArray(rank) || rank.length !== 2 || !rank.every((each) => typeof each === "number")) {
-    throw new TypeError(`Cannot use ${whatIs(rank)} as rank: give the rank and the number of ranks, such as [0, 4]`);
-  }
-  const [number, count] = rank;
-  if (Number.isInteger(number) && Number.isInteger(count) && number >= 0 && number < count && count <= maximumRanks) {
-    return;
-  }
-  throw new RangeError(`Cannot use [${rank}] as rank: of at most ${maximumRanks} ranks, the first is 0`);
 }
 
 function textOrUndefined(document: JsonObject, name: string): string | undefined {

@@ -17,6 +17,7 @@ import {
 import { checkSocketPath } from "../transport/socket_path.ts";
 import { allowedUsers } from "../transport/users.ts";
 import type { MemoryStoreOptions } from "./memory_store.ts";
+import { checkSaved, type SavedEntry } from "./memories/saved_entry.ts";
 import type { BudgetLimits } from "./memories/store_budget.ts";
 import { TypeError } from "../../support/program_errors.ts";
 
@@ -25,6 +26,7 @@ export interface CompleteStoreOptions {
   /** The options that apply to the store's connections. */
   readonly connections: CompleteOptions;
   readonly limits: BudgetLimits;
+  readonly saved: readonly SavedEntry[];
   readonly standby: string | undefined;
   readonly reclaimTimeout: number;
   readonly onServe: (() => void) | undefined;
@@ -40,6 +42,7 @@ const storeOptions: KnownOptions<MemoryStoreOptions> = {
     maxSizeOfUser: true,
     maxHostSize: true,
     evict: true,
+    saved: true,
     standby: true,
     reclaimTimeout: true,
     onServe: true,
@@ -61,6 +64,7 @@ export function completeStoreOptions(cuda: Cuda, options: MemoryStoreOptions): C
     maxSizeOfUser = Infinity,
     maxHostSize = Infinity,
     evict = false,
+    saved = [],
     standby,
     reclaimTimeout = 10_000,
     onServe,
@@ -69,6 +73,8 @@ export function completeStoreOptions(cuda: Cuda, options: MemoryStoreOptions): C
   } = options;
   const connections = completeOptions(rest);
   if (evict !== "host") checkBoolean(evict, "evict");
+  const stored = checkDevices(cuda, devices);
+  checkSaved(saved, stored);
   checkCallback(onServe, "onServe");
   checkCallback(onStandby, "onStandby");
   // Check the type first, so that the error shows the original value and not the result of `markerOf`.
@@ -77,7 +83,7 @@ export function completeStoreOptions(cuda: Cuda, options: MemoryStoreOptions): C
   return {
     connections,
     limits: {
-      devices: checkDevices(cuda, devices),
+      devices: stored,
       maxSize: checkMaximum(maxSize, "maxSize"),
       maxSizeOfUser: checkMaximum(maxSizeOfUser, "maxSizeOfUser"),
       maxHostSize: checkMaximum(maxHostSize, "maxHostSize"),
@@ -85,6 +91,7 @@ export function completeStoreOptions(cuda: Cuda, options: MemoryStoreOptions): C
       evict,
       isShared: Array.isArray(connections.users) && allowedUsers(connections.users).length > 1,
     },
+    saved: [...saved],
     standby,
     reclaimTimeout: checkMilliseconds(reclaimTimeout, "reclaimTimeout"),
     onServe,

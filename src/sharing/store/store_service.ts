@@ -12,6 +12,7 @@ import { Operators } from "../operator/operators.ts";
 import { ListLimits, type StoreEntryState, type StoreStatus } from "../operator/status.ts";
 import type { MessageStream } from "../protocol/message_stream.ts";
 import { badMessage, type ConnectionRole } from "../protocol/messages.ts";
+import { effectiveUserId } from "../../../ffi/native/shim/sockets.ts";
 import { attendRequests } from "../transport/poller.ts";
 import type { UnixListener } from "../transport/unix_listener.ts";
 import {
@@ -75,6 +76,12 @@ export class StoreService {
     const { restored, unused } = restore(kept);
     this.unused = unused;
     this.memories = new StoredMemories(cuda, options.limits, restored);
+    try {
+      if (kept.length === 0) this.memories.addSaved(options.saved, effectiveUserId());
+    } catch (error) {
+      this.memories[Symbol.dispose]();
+      throw error;
+    }
     const { isShared } = options.limits;
     this.#waiting = waitingRequests(isShared);
     this.#unbegun = new Shares(maximumUnbegun, { unit: "bytes of requests that are not begun", isShared });

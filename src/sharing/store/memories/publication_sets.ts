@@ -4,6 +4,8 @@
  * @module
  */
 import { SharingError } from "../../../support/errors.ts";
+import { RangeError, TypeError } from "../../../support/program_errors.ts";
+import { whatIs } from "../../../support/validation.ts";
 import type { PartOfSet, Stored } from "./store_table.ts";
 
 /** The maximum number of ranks of a set. */
@@ -132,4 +134,16 @@ function goneError({ name, set }: Stored): SharingError {
     `Cannot publish ${JSON.stringify(name)}: of its ${set?.count} ranks, one has ended or has given its memory up ` +
       "before all had published",
   );
+}
+
+/** Throws unless an array consists of a rank and the number of ranks. */
+export function checkRankOfSet(rank: readonly [number, number]): void {
+  if (!Array.isArray(rank) || rank.length !== 2 || !rank.every((each) => typeof each === "number")) {
+    throw new TypeError(`Cannot use ${whatIs(rank)} as rank: give the rank and the number of ranks, such as [0, 4]`);
+  }
+  const [number, count] = rank;
+  if (Number.isInteger(number) && Number.isInteger(count) && number >= 0 && number < count && count <= maximumRanks) {
+    return;
+  }
+  throw new RangeError(`Cannot use [${rank}] as rank: of at most ${maximumRanks} ranks, the first is 0`);
 }

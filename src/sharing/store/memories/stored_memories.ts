@@ -8,6 +8,7 @@ import type { CudaDevice } from "../../../objects/cuda_device.ts";
 import type { ShareableHandle } from "../../../memory/handles/shareable_handle.ts";
 import { SharingError } from "../../../support/errors.ts";
 import { isSameUuid } from "../../../support/uuid.ts";
+import { encodeMetadata } from "../../protocol/metadata.ts";
 import { knownNames } from "../../protocol/known_names.ts";
 import type { DescriptorBackup } from "../descriptor_backups.ts";
 import { AwaitedNames, type NameWaiter, type PendingRequest } from "./pending_request.ts";
@@ -17,6 +18,8 @@ import {
   type Holder,
   isCounted,
   type Mappings,
+  maximumEntryMetadata,
+  metadataBytes,
   nameWithRank,
   newMemory,
   type PartOfSet,
@@ -30,6 +33,7 @@ import {
   StoreTable,
 } from "./store_table.ts";
 import { PublicationSets } from "./publication_sets.ts";
+import type { SavedEntry } from "./saved_entry.ts";
 import { UnsentAnswers } from "./store_answer.ts";
 
 /** A client's request to create an allocation. */
@@ -73,6 +77,7 @@ export class StoredMemories implements Disposable {
   readonly #published = new Map<string, readonly Stored[]>();
   /** The replaced generations of the published names that processes still hold, keyed by name. */
   readonly #replaced = new Map<string, Set<Stored>>();
+  readonly #limits: BudgetLimits;
   readonly #table: StoreTable;
   readonly #budget: StoreBudget;
   readonly #allocator: MemoryAllocator;
@@ -98,6 +103,7 @@ export class StoredMemories implements Disposable {
     limits: BudgetLimits,
     restored: readonly { readonly record: StoredRecord; readonly handle: ShareableHandle | undefined }[],
   ) {
+    this.#limits = limits;
     const budget = this.#budget = new StoreBudget(cuda, limits, (name) => this.#published.has(name));
     this.#allocator = new MemoryAllocator({
       cuda,
@@ -131,6 +137,36 @@ export class StoredMemories implements Disposable {
       }
     }
     this.#table = new StoreTable(() => this.#records());
+  }
+
+  /**
+   * Publishes entries that lie in files.
+   *
+   * @param uid the ID of the user who owns them
+   * @throws {SharingError} `limit-exceeded` if their metadata are too long, or one exceeds the limit of its device
+   */
+  addSaved(saved: readonly SavedEntry[], uid: number): void {
+    const at = Date.now();
+    for (const entry of saved) {
+      const { name, path, byteLength, digest, keep = false, rank: [rank, count] = [0, 1] } = entry;
+      const device = entry.device ?? this.#limits.devices[0]!;
+      const json = encodeMetadata(entry.metadata, maximumEntryMetadata);
+      const metadata = json === "" ? undefined : metadataBytes(json);
+      const size = this.#allocator.wholeSize(device, byteLength);
+      this.#budget.check({ name, device, uid, size }, metadata?.length ?? 0);
+      const id = this.#takeId();
+      const record: StoredRecord = {
+        ...{ id, name, device: device.uuid, byteLength, size, metadata, uid, created: at, generation: 1 },
+        ...{ published: at, state: "published", digest, layout: undefined, keep, mayChange: false },
+        ...{ place: path as Place, descriptor: id, target: undefined },
+        set: count === 1 ? undefined : { id: "", count, rank },
+      };
+      this.#table.write({ type: "memory", record });
+      const memory: Stored = { ...restoredMemory(record, undefined), mayBeClaimed: false };
+      this.#memories.set(id, memory);
+      this.#budget.update(memory);
+      this.#published.set(name, byRank([...this.#published.get(name) ?? [], memory]));
+    }
   }
 
   /** Adds a backup of the table and all allocations. Resolves when the backup is complete. */
