@@ -275,14 +275,19 @@ test("a graph that cannot be executed or updated says why, and names the node", 
   const graph = driver.graphCreate();
   const first = driver.graphAddEmptyNode(graph, []);
   const exec = driver.graphInstantiate(graph, 0);
-  const second = driver.graphAddEmptyNode(graph, [first]);
+  const second = driver.graphAddEmptyNode(graph, []);
   const update = assertThrows(() => driver.graphExecUpdate(exec, graph), GraphError, "differ in their nodes or edges");
   assertEquals([update.result, update.node, update.code], [
     graphExecUpdateResult.topologyChanged,
-    second,
+    undefined,
     "cudaErrorGraphExecUpdateFailure",
   ]);
-  driver.graphAddDependencies(graph, [[second, first]]);
+  const other = driver.graphCreate();
+  const event = driver.eventCreateWithFlags(0, 0);
+  const record = driver.graphAddEventRecordNode(other, [], event);
+  const type = assertThrows(() => driver.graphExecUpdate(exec, other), GraphError, "differ in a node's type");
+  assertEquals([type.result, type.node], [graphExecUpdateResult.nodeTypeChanged, record]);
+  driver.graphAddDependencies(graph, [[first, second], [second, first]]);
   const circle = assertThrows(() => driver.graphInstantiate(graph, 0), GraphError, "depend on each other in a circle");
   assertEquals([circle.result, circle.node, circle.code], [
     graphInstantiateResult.invalidStructure,

@@ -134,6 +134,13 @@ export function deviceMemoryCalls({ core, streams, memory, pools, graphMemory }:
       const call = "cudaFree";
       devices.check(device, call);
       if (address === 0n) return;
+      const ofGraph = graphMemory.at(address);
+      if (ofGraph !== undefined) {
+        core.finishWork(device, call);
+        if (!ofGraph.isAlive) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+        ofGraph.free()();
+        return;
+      }
       const found = freeable(address, call);
       core.finishWork(device, call);
       core.finishWork(found.device, call);
@@ -146,7 +153,8 @@ export function deviceMemoryCalls({ core, streams, memory, pools, graphMemory }:
       devices.check(device, call);
       // The exported handle is for the whole allocation, even if the address points into the middle of it.
       const found = memory.at(address, 1, call);
-      if (found.kind !== "plain") fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+      const isOfGraph = graphMemory.at(addressOfOffset(found.begin)) !== undefined;
+      if (found.kind !== "plain" || isOfGraph) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
       memory.export(found);
       return legacyMemory.handleOf(found);
     },

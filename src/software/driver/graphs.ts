@@ -7,6 +7,7 @@ import {
   type Driver,
   graphInstantiateFlags,
   graphNodeType,
+  memAccessFlags,
   memHandleType,
   memLocationType,
   streamCaptureMode,
@@ -290,7 +291,11 @@ export function captureAndGraphCalls(
         }
         if (handleTypes !== memHandleType.none) fail(cudaErrorNotSupported, call);
         devices.check(device, call);
+        for (const { location: { id } } of accesses) devices.check(id, call);
         const allocated = graphMemory.allocate(device, byteLength, call);
+        for (const { location: { id }, flags } of accesses) {
+          if (flags !== memAccessFlags.none) allocated.operation.allocation!.memory.allow(id);
+        }
         address = allocated.address;
         return { device, operation: allocated.operation };
       });

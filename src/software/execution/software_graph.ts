@@ -171,27 +171,48 @@ class ExecutableNodes {
    * Returns what prevents the nodes from getting the operations of another graph, or how to give them these operations.
    */
   compare(graph: SoftwareGraph): { result: number; node: bigint | undefined } | (() => void) {
-    const { topologyChanged, nodeTypeChanged, notSupported } = graphExecUpdateResult;
-    const own = [...this.byHandle.values()];
-    const others = [...graph.nodes.values()];
-    if (own.length !== others.length) return { result: topologyChanged, node: others[own.length]?.handle };
+    const { nodeTypeChanged, notSupported } = graphExecUpdateResult;
+    const pairs = this.#pairedWith(graph);
+    if (!(pairs instanceof Map)) return pairs;
     const changes: (() => void)[] = [];
-    for (const [index, node] of own.entries()) {
-      const other = others[index]!;
-      const { operation, handle } = other;
-      const before = new Set(node.dependencies.map((dependency) => own.indexOf(dependency)));
-      const isSame = before.size === other.dependencies.size &&
-        [...other.dependencies].every((dependency) => before.has(others.indexOf(dependency)));
-      if (!isSame) return { result: topologyChanged, node: handle };
-      if (operation.type !== node.operation.type) return { result: nodeTypeChanged, node: handle };
+    for (const [{ handle, operation }, own] of pairs) {
+      if (operation.type !== own.operation.type) return { result: nodeTypeChanged, node: handle };
       if (operation.isReplaceable === false) return { result: notSupported, node: handle };
-      const obstacle = obstacleBetween(node.operation, operation);
+      const obstacle = obstacleBetween(own.operation, operation);
       if (obstacle !== 0) return { result: obstacle, node: handle };
-      const nested = node.child?.compare(operation.child!);
+      const nested = own.child?.compare(operation.child!);
       if (nested !== undefined && typeof nested !== "function") return nested;
-      changes.push(nested ?? (() => node.operation = operation));
+      changes.push(nested ?? (() => own.operation = operation));
     }
     return () => changes.forEach((change) => change());
+  }
+
+  /**
+   * Returns the node that corresponds to each node of another graph, as CUDA pairs them: those without dependents in
+   * the order in which they were added, and their dependencies in the order of the edges. Returns the difference
+   * between the graphs if there is one.
+   */
+  #pairedWith(graph: SoftwareGraph): Map<GraphNode, ExecutableNode> | { result: number; node: bigint | undefined } {
+    const { topologyChanged } = graphExecUpdateResult;
+    const own = [...this.byHandle.values()];
+    const others = [...graph.nodes.values()];
+    if (own.length !== others.length) return { result: topologyChanged, node: undefined };
+    const ownEnds = withoutDependents(own), otherEnds = withoutDependents(others);
+    if (ownEnds.length !== otherEnds.length) return { result: topologyChanged, node: otherEnds.at(-1)?.handle };
+    const pairs = new Map(otherEnds.map((node, index) => [node, ownEnds[index]!]));
+    const paired = new Set(ownEnds);
+    // Nodes that are paired meanwhile are visited too.
+    for (const [node, { dependencies }] of pairs) {
+      if (node.dependencies.size !== dependencies.length) return { result: topologyChanged, node: node.handle };
+      for (const [index, dependency] of [...node.dependencies].entries()) {
+        const before = dependencies[index]!;
+        if (pairs.get(dependency) === before) continue;
+        if (pairs.has(dependency) || paired.has(before)) return { result: topologyChanged, node: node.handle };
+        pairs.set(dependency, before);
+        paired.add(before);
+      }
+    }
+    return pairs;
   }
 
   /** Enqueues all nodes, each on a stream of its own, so that nodes without an order run in any order. */
@@ -220,6 +241,13 @@ class ExecutableNodes {
   operations(): GraphOperation[] {
     return this.sorted.flatMap(({ operation, child }) => child?.operations() ?? [operation]);
   }
+}
+
+/** Returns the nodes on which no other one depends. */
+function withoutDependents<Node extends { readonly dependencies: Iterable<Node> }>(nodes: readonly Node[]): Node[] {
+  const before = new Set<Node>();
+  for (const { dependencies } of nodes) for (const dependency of dependencies) before.add(dependency);
+  return nodes.filter((node) => !before.has(node));
 }
 
 /** Returns why an operation cannot replace another one of the same type: one of `graphExecUpdateResult`, or 0. */
