@@ -134,6 +134,11 @@ static void move_pieces(struct transfer *transfer, struct buffer buffers[2]) {
   for (int i = 0; i < 2; i++) finish(transfer, &buffers[i]);
 }
 
+static void unmap_target(struct transfer *transfer) {
+  if (transfer->reserved) munmap(transfer->reserved, transfer->plan.target_size + HUGE_PAGE);
+  transfer->reserved = NULL;
+}
+
 /* Memory that cannot be page-locked serves, too: CUDA then copies it twice. */
 static void *run_lane(void *argument) {
   struct transfer *transfer = argument;
@@ -155,13 +160,15 @@ static void *run_lane(void *argument) {
     munmap(bytes, length);
   }
   pthread_mutex_lock(&transfer->lock);
+  /* The last thread unmaps the target, which takes long if the pages are not huge. */
+  if (transfer->running == 1) unmap_target(transfer);
   transfer->running--;
   pthread_mutex_unlock(&transfer->lock);
   return NULL;
 }
 
 static void release(struct transfer *transfer) {
-  if (transfer->reserved) munmap(transfer->reserved, transfer->plan.target_size + HUGE_PAGE);
+  unmap_target(transfer);
   pthread_mutex_destroy(&transfer->lock);
   free(transfer->pieces);
   free(transfer);
