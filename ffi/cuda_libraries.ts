@@ -316,6 +316,8 @@ export const minimumVersions: Readonly<Record<string, number>> = {
 
   cuFuncGetName: 12030,
   cuStreamBeginCaptureToGraph: 12030,
+  cuGraphConditionalHandleCreate: 12030,
+  cuGraphAddNode_v2: 12030,
   cuFuncGetParamInfo: 12040,
   cuModuleGetFunctionCount: 12040,
   cuModuleEnumerateFunctions: 12040,

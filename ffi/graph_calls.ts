@@ -3,7 +3,13 @@
  *
  * @module
  */
-import { type Driver, graphMemAttribute, type KernelLaunch, streamCaptureStatus } from "../src/driver.ts";
+import {
+  type Driver,
+  graphMemAttribute,
+  graphNodeType,
+  type KernelLaunch,
+  streamCaptureStatus,
+} from "../src/driver.ts";
 import { CudaError, cudaErrorNumbers } from "../src/support/errors.ts";
 import { GraphError } from "../src/support/graph_errors.ts";
 import type { DriverFunctions } from "./driver_equivalents.ts";
@@ -12,6 +18,7 @@ import { closeDescriptor, describeDescriptor, readAt } from "./native/shim/descr
 import { createMemoryFile } from "./native/shim/memory_files.ts";
 import { cString } from "./native/shim/shim.ts";
 import {
+  conditionalNodeParamsLayout,
   encodeAccess,
   graphExecUpdateResultInfoLayout,
   graphInstantiateParamsLayout,
@@ -45,6 +52,8 @@ export type GraphCalls = Pick<
   | "graphAddEventWaitNode"
   | "graphAddMemAllocNode"
   | "graphAddMemFreeNode"
+  | "graphConditionalHandleCreate"
+  | "graphAddConditionalNode"
   | "graphAddDependencies"
   | "graphRemoveDependencies"
   | "graphDestroyNode"
@@ -90,6 +99,8 @@ const out = new Uint8Array(wordOut.buffer);
 const intOut = new Int32Array(wordOut.buffer);
 
 const replacingDependencies = 1;
+/** `CU_GRAPH_COND_ASSIGN_DEFAULT`. */
+const assigningDefault = 1;
 const knownAttributes: readonly number[] = Object.values(graphMemAttribute);
 const params = new NodeParams();
 
@@ -238,6 +249,31 @@ export function graphCalls(cuda: DriverFunctions, { makeCurrent, check }: Driver
     graphAddMemFreeNode(graph, dependencies, address) {
       check(cuda.cuGraphAddMemFreeNode(out, graph, ...handles(dependencies), address), "cudaGraphAddMemFreeNode");
       return wordOut[0]!;
+    },
+    graphConditionalHandleCreate(device, graph, defaultValue) {
+      const context = contextOf(device);
+      const flags = defaultValue === undefined ? 0 : assigningDefault;
+      const result = cuda.cuGraphConditionalHandleCreate(out, graph, context, defaultValue ?? 0, flags);
+      check(result, "cudaGraphConditionalHandleCreate");
+      return wordOut[0]!;
+    },
+    graphAddConditionalNode(device, graph, dependencies, { handle, type, size }) {
+      const bytes = new Uint8Array(conditionalNodeParamsLayout.byteLength);
+      const view = new DataView(bytes.buffer);
+      const { fields } = conditionalNodeParamsLayout;
+      writeStruct(conditionalNodeParamsLayout, view, {
+        values: {
+          "type": graphNodeType.conditional,
+          "conditional.handle": handle,
+          "conditional.type": type,
+          "conditional.size": size,
+          "conditional.ctx": contextOf(device),
+        },
+      });
+      const [nodes, count] = handles(dependencies);
+      check(cuda.cuGraphAddNode_v2(out, graph, nodes, 0n, count, bytes), "cudaGraphAddNode");
+      const node = wordOut[0]!;
+      return { node, bodies: handlesAt(view.getBigUint64(fields["conditional.phGraph_out"].offset, true), size) };
     },
     graphAddDependencies(graph, edges) {
       const [from, count] = handles(edges.map(([node]) => node));

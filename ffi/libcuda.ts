@@ -246,6 +246,27 @@ export const libcuda = {
     ],
     result: "i32",
   },
+  cuGraphConditionalHandleCreate: {
+    parameters: [
+      "buffer", // CUgraphConditionalHandle *pHandle_out
+      "u64", // CUgraph hGraph
+      "u64", // CUcontext ctx
+      "u32", // unsigned int defaultLaunchValue
+      "u32", // unsigned int flags
+    ],
+    result: "i32",
+  },
+  cuGraphAddNode_v2: {
+    parameters: [
+      "buffer", // CUgraphNode *phGraphNode
+      "u64", // CUgraph hGraph
+      "buffer", // const CUgraphNode *dependencies
+      "u64", // const CUgraphEdgeData *dependencyData
+      "u64", // size_t numDependencies
+      "buffer", // CUgraphNodeParams *nodeParams
+    ],
+    result: "i32",
+  },
   cuGraphAddDependencies: {
     parameters: [
       "u64", // CUgraph hGraph

@@ -190,6 +190,20 @@ export const memAllocNodeParamsLayout = {
   },
 } as const;
 
+/** The layout of a `CUgraphNodeParams` for a conditional node. `phGraph_out`, the address of the bodies, is a result. */
+export const conditionalNodeParamsLayout = {
+  name: "CUgraphNodeParams",
+  byteLength: 256,
+  fields: {
+    "type": { offset: 0, type: "int" },
+    "conditional.handle": { offset: 16, type: "size_t" },
+    "conditional.type": { offset: 24, type: "int" },
+    "conditional.size": { offset: 28, type: "unsigned int" },
+    "conditional.phGraph_out": { offset: 32, type: "void *" },
+    "conditional.ctx": { offset: 40, type: "void *" },
+  },
+} as const;
+
 /** The layout of `CUgraphExecUpdateResultInfo`, all of which are results. */
 export const graphExecUpdateResultInfoLayout = {
   name: "CUgraphExecUpdateResultInfo",

@@ -210,6 +210,8 @@ export const callEffects: { readonly [Name in CallName]: EffectsOf<Required<Para
   graphAddEventWaitNode: none,
   graphAddMemAllocNode: none,
   graphAddMemFreeNode: none,
+  graphConditionalHandleCreate: none,
+  graphAddConditionalNode: none,
   graphAddDependencies: none,
   graphRemoveDependencies: none,
   graphDestroyNode: none,

@@ -91,6 +91,9 @@ export const graphNodeType = {
   conditional: 13,
 } as const;
 
+/** The values of `cudaGraphConditionalNodeType`: which of its bodies a node runs, and how often. */
+export const conditionalNodeType = { if: 0, while: 1, switch: 2 } as const;
+
 /** The flags of `cudaGraphInstantiate`. */
 export const graphInstantiateFlags = { autoFreeOnLaunch: 1, useNodePriority: 8 } as const;
 
@@ -219,6 +222,16 @@ export interface GraphCopy {
   readonly destination: bigint | Uint8Array;
   readonly source: bigint | Uint8Array;
   readonly byteLength: number;
+}
+
+/** A node of a graph that runs a part of its bodies, as in `cudaConditionalNodeParams`. */
+export interface GraphCondition {
+  /** The value that decides, of `graphConditionalHandleCreate`. */
+  readonly handle: bigint;
+  /** One of `conditionalNodeType`. */
+  readonly type: number;
+  /** The number of bodies. A second body of `if` is for the value 0. */
+  readonly size: number;
 }
 
 /** A fill in a graph, as in `cudaMemsetParams`. */
@@ -688,6 +701,19 @@ export interface Driver {
     byteLength: number,
   ): { node: bigint; address: bigint };
   graphAddMemFreeNode(graph: bigint, dependencies: readonly bigint[], address: bigint): bigint;
+  /**
+   * Creates a value that kernels of a graph set by `cudaGraphSetConditional`, and returns the number by which they name
+   * it. Each launch begins with `defaultValue`. Without one, the value of the previous launch remains. Fails with
+   * `cudaErrorCallRequiresNewerDriver` before CUDA 12.3.
+   */
+  graphConditionalHandleCreate(device: number, graph: bigint, defaultValue?: number): bigint;
+  /** Adds a conditional node. Returns its bodies too: empty graphs that belong to it, and must not be destroyed. */
+  graphAddConditionalNode(
+    device: number,
+    graph: bigint,
+    dependencies: readonly bigint[],
+    condition: GraphCondition,
+  ): { node: bigint; bodies: bigint[] };
   graphAddDependencies(graph: bigint, edges: readonly (readonly [from: bigint, to: bigint])[]): void;
   graphRemoveDependencies(graph: bigint, edges: readonly (readonly [from: bigint, to: bigint])[]): void;
   graphDestroyNode(node: bigint): void;

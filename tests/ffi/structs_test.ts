@@ -4,6 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import {
+  conditionalNodeParamsLayout,
   graphExecUpdateResultInfoLayout,
   graphInstantiateParamsLayout,
   kernelNodeParamsLayout,
@@ -34,6 +35,7 @@ const layouts: readonly NativeLayout[] = [
   memsetNodeParamsLayout,
   memcpy3DLayout,
   memAllocNodeParamsLayout,
+  conditionalNodeParamsLayout,
 ];
 /** The driver API's names of the runtime's structs. */
 const driverNames: Readonly<Record<string, string>> = {

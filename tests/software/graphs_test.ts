@@ -1,6 +1,7 @@
 /** Graphs of the software device: random ones against sequential execution, under several schedules. */
 import { assertEquals, assertThrows } from "@std/assert";
 import {
+  conditionalNodeType,
   defaultStream,
   type GraphFill,
   graphInstantiateFlags,
@@ -318,6 +319,98 @@ test("a failed update changes no node", () => {
   assertEquals([...bytes], [1, 1, 1, 1, 1, 1, 1, 1]);
   driver.close();
 });
+
+/** Kernels that decide how a graph goes on, by memory and by a counter. */
+const decidingPtx = `.version 8.3
+.target sm_60
+.address_size 64
+.extern .func cudaGraphSetConditional (.param .b64 handle, .param .b32 value);
+.visible .entry decide(.param .u64 handle, .param .u64 from) {
+  .reg .b32 %r<2>;
+  .reg .b64 %rd<3>;
+  ld.param.u64 %rd1, [handle];
+  ld.param.u64 %rd2, [from];
+  ld.global.u32 %r1, [%rd2];
+  {
+    .param .b64 first;
+    .param .b32 second;
+    st.param.b64 [first], %rd1;
+    st.param.b32 [second], %r1;
+    call.uni cudaGraphSetConditional, (first, second);
+  }
+  ret;
+}
+.visible .entry countDown(.param .u64 handle, .param .u64 counter) {
+  .reg .b32 %r<3>;
+  .reg .b64 %rd<3>;
+  ld.param.u64 %rd1, [handle];
+  ld.param.u64 %rd2, [counter];
+  ld.global.u32 %r1, [%rd2];
+  sub.u32 %r2, %r1, 1;
+  st.global.u32 [%rd2], %r2;
+  {
+    .param .b64 first;
+    .param .b32 second;
+    st.param.b64 [first], %rd1;
+    st.param.b32 [second], %r2;
+    call.uni cudaGraphSetConditional, (first, second);
+  }
+  ret;
+}`;
+
+for (const schedule of schedules) {
+  test(`conditional nodes run the bodies that kernels choose, schedule ${schedule ?? "by turns"}`, () => {
+    const driver = new SoftwareDriver({ devices: 1, peers: true, ...schedule && { schedule } });
+    const module = driver.moduleLoadData(0, decidingPtx);
+    const [decide, countDown] = ["decide", "countDown"].map((name) => driver.moduleGetFunction(module, name));
+    const mix = driver.moduleGetFunction(driver.moduleLoadData(0, mixPtx), "mix");
+    const base = driver.malloc(0, 64);
+    const cell = (index: number) => base + BigInt(4 * index);
+    const set = (index: number, value: number) => driver.memsetD32Async(0, cell(index), value, 1, defaultStream);
+    const launchOf = (kernel: bigint, ...parameters: (bigint | number)[]) => {
+      const byteLength = parameters.reduce<number>((sum, value) => sum + (typeof value === "bigint" ? 8 : 4), 0);
+      const launch = driver.createKernelLaunch(0, kernel, byteLength);
+      parameters.forEach((value, index) => {
+        if (typeof value === "bigint") launch.parameters.setBigUint64(8 * index, value, true);
+        else launch.parameters.setUint32(8 * index, value, true);
+      });
+      return launch;
+    };
+    const addTo = (graph: bigint, index: number, constant: number) =>
+      driver.graphAddKernelNode(graph, [], launchOf(mix, cell(index), cell(15), constant));
+    // Runs one of three bodies, one of two, and one as often as the counter in cell 0 says.
+    const graph = driver.graphCreate();
+    const { switch: cases, if: choice, while: loop } = conditionalNodeType;
+    const [of, yes, again] = [0, 1, 2].map((index) => {
+      return driver.graphConditionalHandleCreate(0, graph, index === 2 ? 1 : undefined);
+    });
+    const deciding = [of!, yes!].map((handle, index) =>
+      driver.graphAddKernelNode(graph, [], launchOf(decide!, handle, cell(1 + index)))
+    );
+    const switching = driver.graphAddConditionalNode(0, graph, [deciding[0]!], { handle: of!, type: cases, size: 3 });
+    switching.bodies.forEach((body, index) => addTo(body, 3, index + 1));
+    const choosing = driver.graphAddConditionalNode(0, graph, [deciding[1]!], { handle: yes!, type: choice, size: 2 });
+    choosing.bodies.forEach((body, index) => addTo(body, 4, index + 1));
+    const looping = driver.graphAddConditionalNode(0, graph, [], { handle: again!, type: loop, size: 1 });
+    const [body] = looping.bodies;
+    const counted = driver.graphAddKernelNode(body!, [], launchOf(countDown!, again!, cell(0)));
+    driver.graphAddKernelNode(body!, [counted], launchOf(mix, cell(5), cell(15), 1));
+    const exec = driver.graphInstantiate(graph, 0);
+    driver.graphDestroy(graph);
+    const results = [[3, 0, 0], [1, 2, 1], [5, 7, 2]].map((values) => {
+      driver.memsetAsync(0, base, 0, 64, defaultStream);
+      values.forEach((value, index) => set(index, value));
+      driver.graphLaunch(0, exec, defaultStream);
+      const bytes = new Uint8Array(24);
+      driver.memcpyDtoHAsync(0, bytes, base, defaultStream);
+      return [...new Uint32Array(bytes.buffer).subarray(3)];
+    });
+    // A loop of n turns makes 1, 4, 13, 40, 121 of 0.
+    assertEquals(results, [[1, 2, 13], [3, 1, 1], [0, 1, 121]]);
+    driver.graphExecDestroy(exec);
+    driver.close();
+  });
+}
 
 test("memory of graphs is released with the last graph that has it, once it is freed", () => {
   const driver = new SoftwareDriver({ devices: 1, peers: true });

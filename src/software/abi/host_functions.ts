@@ -65,6 +65,8 @@ export const hostFunctionTypes = {
    * `barrierMarks`) and the thread.
    */
   mark: { parameters: ["i32", "i32"], results: [] },
+  /** Sets the value of a conditional node, given the value's handle, as kernels know it. */
+  setCondition: { parameters: ["i64", "i32"], results: [] },
   /** Returns the time in nanoseconds since an arbitrary starting point. */
   clock: { parameters: [], results: ["i64"] },
   /**

@@ -4,6 +4,7 @@
  * @module
  */
 import {
+  conditionalNodeType,
   type Driver,
   graphInstantiateFlags,
   graphNodeType,
@@ -18,7 +19,13 @@ import { GraphError } from "../../support/graph_errors.ts";
 import type { Stream } from "../execution/streams.ts";
 import { fail } from "../failure.ts";
 import { Capture } from "../execution/captures.ts";
-import { ExecutableGraph, GraphNode, type GraphOperation, SoftwareGraph } from "../execution/software_graph.ts";
+import {
+  Condition,
+  ExecutableGraph,
+  GraphNode,
+  type GraphOperation,
+  SoftwareGraph,
+} from "../execution/software_graph.ts";
 import type { NodeOperations } from "./copies_and_fills.ts";
 import type { DriverCore } from "./core.ts";
 import type { GraphMemory } from "./graph_memory.ts";
@@ -48,6 +55,8 @@ type GraphCalls = Pick<
   | "graphAddEventWaitNode"
   | "graphAddMemAllocNode"
   | "graphAddMemFreeNode"
+  | "graphConditionalHandleCreate"
+  | "graphAddConditionalNode"
   | "graphAddDependencies"
   | "graphRemoveDependencies"
   | "graphDestroyNode"
@@ -92,6 +101,7 @@ export function captureAndGraphCalls(
   const { captures, scheduler, devices } = core;
   const graphs = new Map<bigint, SoftwareGraph>();
   const execs = new Map<bigint, ExecutableGraph>();
+  const conditions = new Map<bigint, Condition>();
   let captureCount = 0n;
 
   const graphOf = (graph: bigint, call: string): SoftwareGraph => {
@@ -110,6 +120,13 @@ export function captureAndGraphCalls(
   };
   const nodesOf = ({ nodes }: SoftwareGraph, handles: readonly bigint[], call: string): GraphNode[] => {
     return handles.map((handle) => nodes.get(handle) ?? fail(cudaErrorNumbers.cudaErrorInvalidValue, call));
+  };
+
+  /** Removes a graph, its values and the bodies of its nodes from the tables. */
+  const forget = (graph: SoftwareGraph): void => {
+    graphs.delete(graph.handle);
+    for (const { handle } of graph.conditions) conditions.delete(handle);
+    for (const { operation } of graph.nodes.values()) operation.branching?.bodies.forEach(forget);
   };
 
   /** Adds a node to a graph, after the given nodes, and returns its handle. */
@@ -131,6 +148,10 @@ export function captureAndGraphCalls(
   /** Refuses what there can be only one of: a graph that allocates or frees memory. */
   const refuseMemoryNodes = (graph: SoftwareGraph, call: string): void => {
     if (graph.hasMemoryNodes) fail(cudaErrorNumbers.cudaErrorNotSupported, call);
+  };
+  const refuseCopy = (graph: SoftwareGraph, call: string): void => {
+    refuseMemoryNodes(graph, call);
+    if (graph.hasConditions) fail(cudaErrorNumbers.cudaErrorNotSupported, call);
   };
 
   const childOperation = (child: SoftwareGraph): GraphOperation => {
@@ -222,8 +243,9 @@ export function captureAndGraphCalls(
     },
 
     graphDestroy(graph) {
-      graphOf(graph, "cudaGraphDestroy").destroy();
-      graphs.delete(graph);
+      const found = graphOf(graph, "cudaGraphDestroy");
+      forget(found);
+      found.destroy();
     },
     graphCreate() {
       const graph = new SoftwareGraph(core.newHandle());
@@ -233,7 +255,7 @@ export function captureAndGraphCalls(
     graphClone(graph) {
       const call = "cudaGraphClone";
       const found = graphOf(graph, call);
-      refuseMemoryNodes(found, call);
+      refuseCopy(found, call);
       const clone = found.clone(() => core.newHandle());
       graphs.set(clone.handle, clone);
       return clone.handle;
@@ -267,7 +289,7 @@ export function captureAndGraphCalls(
       const call = "cudaGraphAddChildGraphNode";
       return add(graph, dependencies, call, () => {
         const found = graphOf(child, call);
-        refuseMemoryNodes(found, call);
+        refuseCopy(found, call);
         return { operation: childOperation(found) };
       });
     },
@@ -304,6 +326,39 @@ export function captureAndGraphCalls(
     graphAddMemFreeNode(graph, dependencies, address) {
       const call = "cudaGraphAddMemFreeNode";
       return add(graph, dependencies, call, () => ({ operation: graphMemory.freeOperation(address, call) }));
+    },
+    graphConditionalHandleCreate(device, graph, defaultValue) {
+      const call = "cudaGraphConditionalHandleCreate";
+      devices.check(device, call);
+      const found = graphOf(graph, call);
+      const values = core.linearMemory.conditions;
+      const condition = new Condition(core.newHandle(), { graph: found, defaultValue, values });
+      found.conditions.push(condition);
+      conditions.set(condition.handle, condition);
+      return condition.handle;
+    },
+    graphAddConditionalNode(device, graph, dependencies, { handle, type, size }) {
+      const call = "cudaGraphAddNode";
+      const bodies: SoftwareGraph[] = [];
+      const node = add(graph, dependencies, call, () => {
+        devices.check(device, call);
+        const condition = conditions.get(handle);
+        const most = { [conditionalNodeType.if]: 2, [conditionalNodeType.while]: 1 }[type] ?? Infinity;
+        const isKnown = Object.values<number>(conditionalNodeType).includes(type);
+        if (condition === undefined || condition.isUsed || !isKnown || size < 1 || size > most) {
+          fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+        }
+        condition.isUsed = true;
+        for (let index = 0; index < size; index++) {
+          const body = new SoftwareGraph(core.newHandle());
+          graphs.set(body.handle, body);
+          bodies.push(body);
+        }
+        const branching = { condition, type, bodies };
+        const operation = { type: graphNodeType.conditional, branching, enqueue: () => undefined };
+        return { device, operation };
+      });
+      return { node, bodies: bodies.map((body) => body.handle) };
     },
     graphAddDependencies(graph, edges) {
       const call = "cudaGraphAddDependencies";

@@ -36,8 +36,8 @@ export function hostFunctions(parts: HostFunctionParts): SuppliedFunctions {
 }
 
 function faultFunctions(
-  { running, steps }: HostFunctionParts,
-): Pick<HostFunctions, "fault" | "refuel" | "clock"> {
+  { running, steps, linearMemory: { conditions } }: HostFunctionParts,
+): Pick<HostFunctions, "fault" | "refuel" | "clock" | "setCondition"> {
   return {
     fault(kind, address, place, thread) {
       const unsigned = BigInt.asUintN(64, address);
@@ -46,6 +46,10 @@ function faultFunctions(
       throw new KernelStop({ kind, address: unsigned, place: decodePlace(place), thread });
     },
     refuel: (place, thread) => steps.refuel(place, thread),
+    setCondition(handle, value) {
+      const unsigned = BigInt.asUintN(64, handle);
+      if (conditions.has(unsigned)) conditions.set(unsigned, value >>> 0);
+    },
     clock: () => BigInt(Math.round(performance.now() * 1e6)),
   };
 }

@@ -3,11 +3,57 @@
  *
  * @module
  */
-import { graphNodeType } from "../../driver.ts";
+import { conditionalNodeType, graphNodeType } from "../../driver.ts";
 import { cudaErrorNumbers } from "../../support/errors.ts";
 import { GraphError, graphExecUpdateResult, graphInstantiateResult } from "../../support/graph_errors.ts";
 import type { GraphAllocation } from "./graph_memory.ts";
 import { type Scheduler, Stream, type Work } from "./streams.ts";
+
+/** A value that kernels set, and that decides which bodies of a node run. */
+export class Condition {
+  readonly handle: bigint;
+  readonly graph: SoftwareGraph;
+  /** The value at the beginning of each launch. Undefined if the value of the previous launch remains. */
+  readonly defaultValue: number | undefined;
+  /** Whether a node tests the value. */
+  isUsed = false;
+  readonly #values: Map<bigint, number>;
+
+  /** @param values the values of all conditions of a driver, which kernels change */
+  constructor(handle: bigint, { graph, defaultValue, values }: {
+    graph: SoftwareGraph;
+    defaultValue: number | undefined;
+    values: Map<bigint, number>;
+  }) {
+    this.handle = handle;
+    this.graph = graph;
+    this.defaultValue = defaultValue;
+    this.#values = values;
+    values.set(handle, defaultValue ?? 0);
+  }
+
+  get value(): number {
+    return this.#values.get(this.handle) ?? 0;
+  }
+
+  /** Gives the value its default, if it has one. */
+  reset(): void {
+    if (this.defaultValue !== undefined) this.#values.set(this.handle, this.defaultValue);
+  }
+
+  /** Called when the graph and its executable graphs are destroyed. */
+  destroy(): void {
+    this.#values.delete(this.handle);
+  }
+}
+
+/** What a conditional node runs. */
+export interface Branching {
+  readonly condition: Condition;
+  /** One of `conditionalNodeType`. */
+  readonly type: number;
+  readonly bodies: readonly SoftwareGraph[];
+}
 
 /** An operation of a program that can be executed any number of times. */
 export interface GraphOperation {
@@ -21,6 +67,8 @@ export interface GraphOperation {
   readonly allocation?: GraphAllocation;
   /** The graph that the operation runs. */
   readonly child?: SoftwareGraph;
+  /** The graphs of which the operation runs some. */
+  readonly branching?: Branching;
   /** Enqueues the operation on a stream. Returns undefined if the stream has nothing to do. */
   enqueue(stream: Stream): Work | undefined;
 }
@@ -52,8 +100,11 @@ export class SoftwareGraph {
   readonly nodes: Map<bigint, GraphNode> = new Map();
   /** The nodes of the graph of which this one is a clone. Maps each to its clone. */
   readonly clones: ReadonlyMap<bigint, GraphNode>;
+  /** The values that kernels of the graph set. */
+  readonly conditions: Condition[] = [];
   /** The number of executable graphs that were made of this one and are not destroyed. */
   executables = 0;
+  #isDestroyed = false;
 
   constructor(handle: bigint, clones: ReadonlyMap<bigint, GraphNode> = new Map()) {
     this.handle = handle;
@@ -81,6 +132,11 @@ export class SoftwareGraph {
   /** Whether the graph allocates or frees memory, so that there can be only one of it. */
   get hasMemoryNodes(): boolean {
     return this.allocations.length > 0;
+  }
+
+  /** Whether the graph has conditional nodes, or values for them. */
+  get hasConditions(): boolean {
+    return this.conditions.length > 0 || [...this.nodes.values()].some(({ operation }) => operation.branching);
   }
 
   /** Returns a copy of the graph. */
@@ -125,7 +181,20 @@ export class SoftwareGraph {
   /** Releases what only this graph holds. */
   destroy(): void {
     for (const allocation of this.allocations) allocation.drop();
+    for (const { operation } of this.nodes.values()) operation.branching?.bodies.forEach((body) => body.destroy());
     this.nodes.clear();
+    this.#isDestroyed = true;
+    this.#releaseConditions();
+  }
+
+  /** Called when an executable graph of this one is destroyed. */
+  executableDestroyed(): void {
+    this.executables--;
+    this.#releaseConditions();
+  }
+
+  #releaseConditions(): void {
+    if (this.#isDestroyed && this.executables === 0) { for (const condition of this.conditions) condition.destroy(); }
   }
 }
 
@@ -135,6 +204,8 @@ interface ExecutableNode {
   readonly dependencies: readonly ExecutableNode[];
   /** The nodes of the graph that the node runs. */
   readonly child: ExecutableNodes | undefined;
+  /** The nodes of the graphs of which the node runs some. */
+  readonly bodies: readonly ExecutableNodes[];
   operation: GraphOperation;
   isEnabled: boolean;
 }
@@ -159,6 +230,7 @@ class ExecutableNodes {
         node,
         dependencies: [...node.dependencies].map((dependency) => made.get(dependency)!),
         child: operation.child && new ExecutableNodes(operation.child),
+        bodies: operation.branching?.bodies.map((body) => new ExecutableNodes(body)) ?? [],
         operation,
         isEnabled: true,
       });
@@ -180,9 +252,13 @@ class ExecutableNodes {
       if (operation.isReplaceable === false) return { result: notSupported, node: handle };
       const obstacle = obstacleBetween(own.operation, operation);
       if (obstacle !== 0) return { result: obstacle, node: handle };
-      const nested = own.child?.compare(operation.child!);
-      if (nested !== undefined && typeof nested !== "function") return nested;
-      changes.push(nested ?? (() => own.operation = operation));
+      const graphs = operation.child === undefined ? operation.branching?.bodies ?? [] : [operation.child];
+      for (const [index, nodes] of (own.child === undefined ? own.bodies : [own.child]).entries()) {
+        const change = nodes.compare(graphs[index]!);
+        if (typeof change !== "function") return change;
+        changes.push(change);
+      }
+      if (graphs.length === 0) changes.push(() => own.operation = operation);
     }
     return () => changes.forEach((change) => change());
   }
@@ -220,14 +296,14 @@ class ExecutableNodes {
     const begin = scheduler.enqueue(stream, () => {}, { after });
     const branches = new Map<ExecutableNode, Stream>();
     for (const executable of this.sorted) {
-      const { node, dependencies, operation, child, isEnabled } = executable;
+      const { node, dependencies, isEnabled } = executable;
       const branch = new Stream(node.device, { isBlocking: false });
       scheduler.addStream(branch);
       branch.comeAfterAllOf(stream);
       const before = dependencies.map((dependency) => branches.get(dependency)!);
       for (const other of before) branch.comeAfterAllOf(other);
       scheduler.enqueue(branch, () => {}, { after: [begin, ...before.map(({ last }) => last!)] });
-      if (isEnabled) child === undefined ? operation.enqueue(branch) : child.enqueue(branch, scheduler);
+      if (isEnabled) enqueueNode(executable, branch, scheduler);
       branches.set(executable, branch);
     }
     const ends = [...branches.values()].map(({ last }) => last!);
@@ -237,10 +313,52 @@ class ExecutableNodes {
     return end;
   }
 
+  /** Gives the values that bodies depend on their defaults. */
+  resetConditions(): void {
+    for (const { operation: { branching }, child, bodies } of this.sorted) {
+      branching?.condition.reset();
+      for (const nodes of child === undefined ? bodies : [child]) nodes.resetConditions();
+    }
+  }
+
   /** All operations, in an order in which they may run, including those of graphs that nodes run. */
   operations(): GraphOperation[] {
-    return this.sorted.flatMap(({ operation, child }) => child?.operations() ?? [operation]);
+    return this.sorted.flatMap(({ operation, child, bodies }) => {
+      return child?.operations() ?? [operation, ...bodies.flatMap((body) => body.operations())];
+    });
   }
+}
+
+function enqueueNode({ operation, child, bodies }: ExecutableNode, stream: Stream, scheduler: Scheduler): void {
+  if (child !== undefined) child.enqueue(stream, scheduler);
+  else if (operation.branching !== undefined) enqueueBodies(operation.branching, bodies, { stream, scheduler });
+  else operation.enqueue(stream);
+}
+
+/** Enqueues work that runs some of the bodies of a conditional node, and ends when they are done. */
+function enqueueBodies(
+  { condition, type }: Branching,
+  bodies: readonly ExecutableNodes[],
+  { stream, scheduler }: { stream: Stream; scheduler: Scheduler },
+): void {
+  let isFirst = true;
+  const nextBody = (): ExecutableNodes | undefined => {
+    const { value } = condition;
+    if (!isFirst && type !== conditionalNodeType.while) return undefined;
+    isFirst = false;
+    if (type === conditionalNodeType.switch) return bodies[value];
+    return bodies[value === 0 ? 1 : 0];
+  };
+  const work = scheduler.enqueue(stream, () => {
+    const body = nextBody();
+    if (body === undefined) return true;
+    const branch = new Stream(stream.device, { isBlocking: false });
+    scheduler.addStream(branch);
+    branch.comeAfterAllOf(stream);
+    work.waitFor(body.enqueue(branch, scheduler));
+    scheduler.removeStream(branch);
+    return false;
+  });
 }
 
 /** Returns the nodes on which no other one depends. */
@@ -261,6 +379,7 @@ export class ExecutableGraph {
   readonly #nodes: ExecutableNodes;
   readonly #allocations: readonly GraphAllocation[];
   readonly #scheduler: Scheduler;
+  readonly #hasConditions: boolean;
   /** Whether a launch frees the memory that the previous one has left. */
   readonly #autoFrees: boolean;
   /** The end of the latest launch. */
@@ -269,6 +388,11 @@ export class ExecutableGraph {
   constructor(graph: SoftwareGraph, scheduler: Scheduler, { autoFrees }: { autoFrees: boolean }) {
     this.#graph = graph;
     this.#nodes = new ExecutableNodes(graph);
+    this.#hasConditions = graph.hasConditions;
+    if (graph.conditions.some(({ isUsed }) => !isUsed)) {
+      const result = graphInstantiateResult.conditionalHandleUnused;
+      throw new GraphError(cudaErrorNumbers.cudaErrorInvalidValue, "cudaGraphInstantiate", { result, node: undefined });
+    }
     this.#allocations = graph.allocations;
     this.#scheduler = scheduler;
     this.#autoFrees = autoFrees;
@@ -313,7 +437,7 @@ export class ExecutableGraph {
 
   /** Releases what only this executable graph holds, when its launches are complete. */
   destroy(): void {
-    this.#graph.executables--;
+    this.#graph.executableDestroyed();
     const end = this.#end;
     const drop = () => {
       for (const allocation of this.#allocations) allocation.drop();
@@ -332,6 +456,9 @@ export class ExecutableGraph {
       if (type === graphNodeType.memFree) allocation!.isAlive = false;
     }
     const after = this.#end === undefined ? [] : [this.#end];
+    if (this.#hasConditions) {
+      after.push(this.#scheduler.enqueue(stream, () => this.#nodes.resetConditions(), { after }));
+    }
     return this.#end = this.#nodes.enqueue(stream, this.#scheduler, after);
   }
 }

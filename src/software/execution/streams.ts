@@ -89,6 +89,11 @@ export class Work {
     return isDone;
   }
 
+  /** Makes the rest of the work, which is not done, wait for other work. Called by the work itself. */
+  waitFor(other: Work): void {
+    this.#after = [other];
+  }
+
   /** Describes the kernel and its duration so far. Undefined if this is not a kernel that has run for a time slice. */
   describeKernel(): string | undefined {
     if (this.kernel === undefined || this.#firstSliceEnd === undefined) return undefined;

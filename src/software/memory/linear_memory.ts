@@ -124,6 +124,8 @@ interface BoundsTable {
 export class LinearMemory {
   readonly memory: WebAssembly.Memory;
   readonly bytes: Uint8Array;
+  /** The values that kernels set by `cudaGraphSetConditional`, by the handles with which kernels name them. */
+  readonly conditions: Map<bigint, number> = new Map();
   readonly #pages: RangeAllocator;
   /** The page holders of all drivers of the process. */
   readonly #pageHolders: Set<PageHolder>;

@@ -1,6 +1,6 @@
 /**
- * Emits calls of the functions that CUDA's compiler expects the device to provide: `printf`, `assert`, `malloc` and
- * `free`.
+ * Emits calls of the functions that CUDA's compiler expects the device to provide: `printf`, `assert`, `malloc`,
+ * `free` and `cudaGraphSetConditional`.
  *
  * @module
  */
@@ -124,6 +124,14 @@ const free: Emit = (e, i) => {
   e.callHelper("free");
 };
 
+/** Emits code for `cudaGraphSetConditional(handle, value)`. */
+const setCondition: Emit = (e, i) => {
+  checkHostCall(e, i, { parameters: [64, 32] });
+  pushArgument(e, i, 0);
+  pushArgument(e, i, 1);
+  e.callHelper("setCondition");
+};
+
 /** Maps the name of each function that the device provides to the lowering of a call to it. */
 export const hostCalls: ReadonlyMap<string, Emit> = new Map([
   ["vprintf", print],
@@ -131,4 +139,5 @@ export const hostCalls: ReadonlyMap<string, Emit> = new Map([
   ["malloc", allocate],
   ["__cuda_syscall_aligned_malloc", allocateAligned],
   ["free", free],
+  ["cudaGraphSetConditional", setCondition],
 ]);

@@ -149,6 +149,7 @@ const systemFunctions: ReadonlySet<string> = new Set([
   "malloc",
   "__cuda_syscall_aligned_malloc",
   "free",
+  "cudaGraphSetConditional",
 ]);
 
 /** Linked functions and variables. */
