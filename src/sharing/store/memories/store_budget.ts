@@ -210,14 +210,15 @@ export class StoreBudget {
   }
 
   #update(memory: Stored): boolean {
-    const last = this.#payments.get(memory);
     // Unpublished and published allocations are charged to their creators.
     const isMakers = memory.state === "new" || memory.state === "published";
+    // This may update the charge for this allocation, too, if it shares the memory of another generation.
+    const holders = isMakers ? undefined : this.#holdersOf(memory);
+    const last = this.#payments.get(memory);
     const size = isCounted(memory) ? memory.size : 0;
     const deviceSize = memory.place === "device" ? size : 0, hostSize = memory.place === "host" ? size : 0;
     const isSame = last?.deviceSize === deviceSize && last.hostSize === hostSize;
     if (isSame && isMakers && !memory.mayBeClaimed && !last.isUnclaimed) return false;
-    const holders = isMakers ? undefined : this.#holdersOf(memory);
     const next: Payment = {
       payers: holders ?? [memory.uid],
       isHeld: holders !== undefined,
