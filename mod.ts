@@ -28,6 +28,15 @@ export { version } from "./src/support/version.ts";
 export { Cuda } from "./src/objects/cuda.ts";
 export { CudaDevice } from "./src/objects/cuda_device.ts";
 export type { DeviceAttributeName } from "./src/support/device_attributes.ts";
+export {
+  CudaGraph,
+  CudaGraphExec,
+  GraphNode,
+  type GraphNodeType,
+  type InstantiateOptions,
+  type StreamOption,
+} from "./src/objects/graphs/cuda_graph.ts";
+export { type CaptureOptions, GraphCapture } from "./src/objects/graphs/graph_capture.ts";
 export { CudaStream, type StreamOptions } from "./src/objects/streams/cuda_stream.ts";
 export { CudaEvent, type EventOptions } from "./src/objects/streams/cuda_event.ts";
 export type { WaitOptions } from "./src/support/waiting/waiting.ts";

@@ -26,6 +26,7 @@ import type {
   OsHandle,
   ParameterPlace,
   PointerAttributes,
+  QueryOptions,
 } from "../src/driver.ts";
 import { memHandleType, memLocationType, memoryType, oneThread } from "../src/driver.ts";
 import { CudaError, cudaErrorNumbers, explainedError } from "../src/support/errors.ts";
@@ -258,10 +259,12 @@ export class CudaDriver implements Driver {
     this.#check(this.#runtime.cudaStreamDestroy(stream), "cudaStreamDestroy");
   }
 
-  streamQuery(device: number, stream: bigint, options?: { peek: boolean }): boolean {
+  streamQuery(device: number, stream: bigint, options?: QueryOptions): boolean {
     // A device without a context has no work.
     if (options?.peek && !this.#initialized[device]) return true;
     this.#makeCurrent(device);
+    // A query would invalidate the capture, which may be another library's.
+    if (options !== undefined && this.streamIsCapturing(device, stream)) return false;
     return this.#checkReady(this.#runtime.cudaStreamQuery(stream), "cudaStreamQuery");
   }
 

@@ -50,6 +50,11 @@ export interface CallEffects {
    */
   readonly memory?: "allocates" | "frees";
   /**
+   * Whether the call fails, and invalidates the capture, while the stream, a stream of the device or the event that it
+   * names is captured. Any call that names a default stream does so while a blocking stream of its device is captured.
+   */
+  readonly endsCapture?: boolean;
+  /**
    * Whether the call is one that CUDA calls potentially unsafe: during a capture whose mode is not
    * `streamCaptureMode.relaxed`, it fails and invalidates the capture, unless the thread's own mode is relaxed.
    */
@@ -92,7 +97,7 @@ export const callEffects: { readonly [Name in CallName]: EffectsOf<Required<Para
   deviceInitialize: none,
   deviceTotalMem: none,
   memGetInfo: none,
-  deviceSynchronize: { blocksOn: "device" },
+  deviceSynchronize: { blocksOn: "device", endsCapture: true },
   deviceCanAccessPeer: none,
   deviceEnablePeerAccess: none,
   deviceDisablePeerAccess: { mayBlockOn: "device" },
@@ -100,8 +105,8 @@ export const callEffects: { readonly [Name in CallName]: EffectsOf<Required<Para
   deviceGetStreamPriorityRange: none,
   streamCreateWithPriority: none,
   streamDestroy: aboutStream,
-  streamQuery: { stream: 1, isUnsafe: true },
-  streamSynchronize: { stream: 1, blocksOn: "stream", isUnsafe: true },
+  streamQuery: { stream: 1, isUnsafe: true, endsCapture: true },
+  streamSynchronize: { stream: 1, blocksOn: "stream", isUnsafe: true, endsCapture: true },
   streamWaitEvent: { stream: 1, enqueues: "wait" },
   streamIsCapturing: aboutStream,
   streamBeginCapture: aboutStream,
@@ -111,19 +116,19 @@ export const callEffects: { readonly [Name in CallName]: EffectsOf<Required<Para
   streamUpdateCaptureDependencies: aboutStream,
   threadExchangeStreamCaptureMode: none,
   streamDescribeKernel: aboutStream,
-  streamGetFlags: aboutStream,
-  streamGetPriority: aboutStream,
+  streamGetFlags: { stream: 1, endsCapture: true },
+  streamGetPriority: { stream: 1, endsCapture: true },
   streamGetDevice: aboutStream,
 
   eventCreateWithFlags: none,
   eventDestroy: none,
   eventRecord: { stream: 2, enqueues: "record" },
   eventRecordWithFlags: { stream: 2, enqueues: "record" },
-  ctxRecordEvent: { stream: "all", enqueues: "record" },
+  ctxRecordEvent: { stream: "all", enqueues: "record", endsCapture: true },
   usedDevices: none,
-  eventQuery: unsafe,
-  eventSynchronize: { blocksOn: "event", isUnsafe: true },
-  eventElapsedTime: none,
+  eventQuery: { isUnsafe: true, endsCapture: true },
+  eventSynchronize: { blocksOn: "event", isUnsafe: true, endsCapture: true },
+  eventElapsedTime: { endsCapture: true },
   ipcGetEventHandle: none,
   ipcOpenEventHandle: none,
 
@@ -174,7 +179,7 @@ export const callEffects: { readonly [Name in CallName]: EffectsOf<Required<Para
   memcpyHtoDAsync: copyingPageable,
   memcpyDtoHAsync: copyingPageable,
   memcpyAsync: { stream: 4, enqueues: "copy" },
-  memcpyPeerAsync: { stream: 6, enqueues: "copy" },
+  memcpyPeerAsync: { stream: 6, enqueues: "copy", endsCapture: true },
   memsetAsync: { stream: 4, enqueues: "fill" },
   memsetD16Async: { stream: 4, enqueues: "fill" },
   memsetD32Async: { stream: 4, enqueues: "fill" },
@@ -220,8 +225,8 @@ export const callEffects: { readonly [Name in CallName]: EffectsOf<Required<Para
   graphGetEdges: none,
   graphDebugDotPrint: none,
   graphInstantiate: none,
-  graphUpload: { stream: 2 },
-  graphLaunch: { stream: 2, enqueues: "graph" },
+  graphUpload: { stream: 2, endsCapture: true },
+  graphLaunch: { stream: 2, enqueues: "graph", endsCapture: true },
   graphExecDestroy: none,
   graphExecUpdate: none,
   graphExecKernelNodeSetParams: none,

@@ -322,7 +322,10 @@ export interface LinkedImage {
   readonly image: string | Uint8Array;
 }
 
-/** The options of `streamQuery` and `eventQuery`. */
+/**
+ * The options of `streamQuery` and `eventQuery`. With any of them, the query is the library's own: it does not
+ * invalidate the capture of a stream, whose work counts as pending.
+ */
 export interface QueryOptions {
   /** Whether the query must not run any queued work. */
   readonly peek?: boolean;
@@ -406,6 +409,7 @@ export interface Driver {
   streamDestroy(device: number, stream: bigint): void;
   /**
    * Returns whether the stream is idle. With `peek`, a software device runs no queued work, and no context is created.
+   * With options, returns false if the stream is being captured.
    */
   streamQuery(device: number, stream: bigint, options?: QueryOptions): boolean;
   streamSynchronize(device: number, stream: bigint): void;

@@ -1,12 +1,14 @@
 import type { CollectiveLibrary } from "./collective_library.ts";
 import { Compilers } from "./compile/compilers.ts";
-import { type Driver, eventFlags, type HostAllocation } from "./driver.ts";
+import { type Driver, eventFlags, type HostAllocation, streamCaptureMode } from "./driver.ts";
 import { refuse } from "./driver_layers.ts";
 import { reportLeak } from "./support/leaks.ts";
 import { type CudaStream, pendingWorkOf, streamKind } from "./objects/streams/cuda_stream.ts";
 import { IpcHandleLayouts } from "./objects/ipc_handles.ts";
 import { type OpenedObject, OpenedObjects } from "./objects/opened_objects.ts";
 import type { PendingWork } from "./objects/streams/stream_progress.ts";
+import { SessionCaptures } from "./objects/graphs/captures.ts";
+import { beginCapture, type CaptureOptions, type GraphCapture } from "./objects/graphs/graph_capture.ts";
 import { RecentLaunches } from "./objects/kernels/recent_launches.ts";
 import { CudaError } from "./support/errors.ts";
 import { EndedError, ignoreLoss, isLoss } from "./support/driver_errors.ts";
@@ -105,7 +107,11 @@ export class Session {
   readonly streams: Set<CudaStream> = new Set();
   /** The recent launches, which the error about a lost device lists. */
   readonly launches: RecentLaunches;
+  /** The captures of streams that have begun and not ended. */
+  readonly captures: SessionCaptures = new SessionCaptures(this);
   #driver: Driver;
+  /** The driver that is used while nothing is captured. */
+  #baseDriver: Driver;
   #waitErrors: WaitErrors | undefined;
   readonly #deferred = new DeferredReleases();
   /** The page-locked allocations, keyed by their buffers. */
@@ -133,6 +139,10 @@ export class Session {
     } = {},
   ) {
     this.#driver = driver;
+    this.#baseDriver = driver;
+    // In the other modes, a call that has nothing to do with the streams of a capture, such as a query of an event, can
+    // invalidate a capture of any library or thread.
+    driver.threadExchangeStreamCaptureMode(streamCaptureMode.relaxed);
     this.compilers = compilers;
     this.openCollectives = collectives;
     this.sanitizer = sanitizer;
@@ -168,7 +178,19 @@ export class Session {
    */
   guardWaits(waitErrors: WaitErrors, driver: Driver): void {
     this.#waitErrors = waitErrors;
-    this.#driver = driver;
+    this.#baseDriver = driver;
+    this.onCapturesChanged();
+  }
+
+  /** Begins the capture of a stream. */
+  beginCapture(stream: CudaStream, options: CaptureOptions): GraphCapture {
+    return beginCapture(stream, this, options);
+  }
+
+  /** Call when a capture has begun or ended: while there is one, the session's calls go through the layer of captures. */
+  onCapturesChanged(): void {
+    if (this.hasEnded) return;
+    this.#driver = this.captures.isActive ? this.captures.guard(this.#baseDriver) : this.#baseDriver;
   }
 
   /**
@@ -241,6 +263,11 @@ export class Session {
     this.#markers.set(event, device);
   }
 
+  /** Whether an event is one of the library's own. */
+  isMarker(event: bigint): boolean {
+    return this.#markers.has(event);
+  }
+
   destroyMarker(marker: bigint): void {
     const device = this.#markers.get(marker);
     // At the end of the session, all remaining events of the library are destroyed.
@@ -297,6 +324,7 @@ export class Session {
    */
   end(): void {
     if (this.hasEnded) return;
+    this.captures.dropAll();
     for (const end of this.beforeEnd) end();
     const { driver } = this;
     this.releaseCompleted();

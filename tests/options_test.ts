@@ -62,6 +62,8 @@ async function withTakers(body: (takers: Readonly<Record<string, Taker>>) => Pro
     using cuda = open({ driver: "software" });
     const gpu = cuda.device(0);
     using stream = gpu.createStream();
+    using graph = stream.capture(() => {});
+    using exec = graph.instantiate();
     using event = gpu.createEvent();
     using pool = gpu.createPool({ handleType: "posix-fd" });
     using allocator = pool.createCachingAllocator();
@@ -113,6 +115,11 @@ async function withTakers(body: (takers: Readonly<Record<string, Taker>>) => Pro
       "CudaDevice.finished": { call: (options) => gpu.finished(options) },
       "CudaStream.finished": { call: (options) => stream.finished(options) },
       "CudaStream.benchmark": { call: (options) => stream.benchmark(() => {}, options) },
+      "CudaStream.capture": { call: (options) => stream.capture(() => {}, options) },
+      "CudaStream.beginCapture": { call: (options) => stream.beginCapture(options) },
+      "CudaGraph.instantiate": { call: (options) => graph.instantiate(options) },
+      "CudaGraphExec.launch": { call: (options) => exec.launch(options) },
+      "CudaGraphExec.upload": { call: (options) => exec.upload(options) },
       "CudaEvent.finished": { call: (options) => event.finished(options) },
       "CudaDevice.loadModule": { call: (options) => gpu.loadModule(ptx, options) },
       "CudaDevice.link": { call: (options) => gpu.link([ptx], options) },

@@ -6,6 +6,7 @@ import { cannot, ignoreLoss } from "../support/driver_errors.ts";
 import type { DeviceBuffer } from "./device_buffer.ts";
 import { finishExportedData } from "./handles/export_data.ts";
 import type { ImportedMemoryPool } from "./handles/imported_memory_pool.ts";
+import type { GraphUser } from "../objects/graphs/graph_resources.ts";
 import type { MemoryPool } from "./pools/memory_pool.ts";
 import type { PhysicalMemory } from "./virtual/physical_memory.ts";
 import type { Session } from "../session.ts";
@@ -104,6 +105,8 @@ interface RareData {
   hostViews?: Map<string, ArrayBuffer> | undefined;
   /** The enqueued copies of reads that are not known to be complete. */
   copies?: Set<StagingBuffer>;
+  /** The executable graphs whose work uses the memory. */
+  graphs?: Set<GraphUser>;
   /** The holders: reads that still have copies to enqueue, and callers of `keep`. */
   holders?: Set<Holder>;
   /** The stream passed to `free`, if the release is deferred until the last holder has released the memory. */
@@ -211,8 +214,15 @@ export class Allocation {
    * @throws {ReferenceError} If the stream was disposed. The allocation is then unchanged
    */
   free(stream: CudaStream): void {
+    const { captures } = this.session;
+    if (captures.isActive) captures.checkFree(this, stream);
+    this.#free(stream);
+  }
+
+  #free(stream: CudaStream): void {
     // Throws for a disposed stream before anything changes, because the memory could not be freed later.
     void stream.unsafeHandle;
+    for (const graph of this.#rareData?.graphs ?? []) graph.noteUses(this);
     if (this.#rareData?.hostViews !== undefined) this.#keepTransferred(this.#rareData.hostViews.values());
     if (!this.hasHolders) {
       this.#release(stream);
@@ -223,6 +233,23 @@ export class Allocation {
     this.owner.awaitRelease?.(this.address, this.byteLength);
     this.endUse();
     for (const { onFree } of this.#rareData!.holders!) onFree?.();
+  }
+
+  /**
+   * Frees the memory on its stream at the end of a `using` block. If the stream is captured, frees it when the capture
+   * has ended, unless the memory is the graph's.
+   */
+  freeAtDispose(): void {
+    const { captures } = this.session;
+    const capture = captures.isActive && !this.stream.disposed ? captures.of(this.stream.unsafeHandle) : undefined;
+    if (capture === undefined || capture.resources.owned.has(this)) {
+      if (this.stream.disposed) this.freeAfterDisposed(this.stream);
+      else this.free(this.stream);
+      return;
+    }
+    const letGo = this.hold();
+    this.#free(this.stream);
+    capture.afterwards.push(letGo);
   }
 
   /** Frees the memory on the device's default stream, after all work of a disposed stream. */
@@ -239,6 +266,7 @@ export class Allocation {
     this.#isFreed = true;
     if (this.#rareData?.suspension !== undefined) this.#rareData.suspension = undefined;
     if (this.session.debug) this.#createdRareData.freeStack = callStack("freed");
+    for (const graph of this.#rareData?.graphs ?? []) graph.onFreed(this);
     if (this.#rareData?.hostViews === undefined) return;
     for (const view of this.#rareData.hostViews.values()) this.session.detach(view);
     this.#rareData.hostViews = undefined;
@@ -252,6 +280,12 @@ export class Allocation {
   suspend(why: string): void {
     this.#createdRareData.suspension = why;
     this.#isFreed = true;
+  }
+
+  /** Makes memory of a graph usable again: a launch has allocated it. */
+  revive(): void {
+    if (this.#rareData !== undefined) this.#rareData.suspension = undefined;
+    this.#isFreed = false;
   }
 
   /** Makes a suspended allocation usable again: memory is mapped at its address. */
@@ -307,7 +341,24 @@ export class Allocation {
    * Records that work just enqueued on a stream uses the memory. A free on another stream is ordered after that work.
    */
   noteUse(stream: CudaStream): void {
+    if (this.session.captures.isActive) this.noteCaptured(stream);
     if (stream !== this.stream) this.noteUseBefore(stream, progressOf(stream).position);
+  }
+
+  /** Records that work of a capture uses the memory, if the stream is captured. */
+  noteCaptured(stream: CudaStream): void {
+    this.session.captures.of(stream.unsafeHandle)?.resources.allocations.add(this);
+  }
+
+  /** Adds an executable graph whose work uses the memory. */
+  addGraph(graph: GraphUser): void {
+    (this.#createdRareData.graphs ??= new Set()).add(graph);
+  }
+
+  /** Removes an executable graph that was disposed. Its launches may be pending. */
+  deleteGraph(graph: GraphUser): void {
+    graph.noteUses(this);
+    this.#rareData?.graphs?.delete(graph);
   }
 
   /**
@@ -420,8 +471,21 @@ export class Allocation {
       const releaseStream = mustJoin ? this.releaseStream(stream) : stream;
       this.owner.release(this.address, this.byteLength, releaseStream, this);
     } catch (error) {
+      const captured = this.#capturedStreams();
+      if (captured.length > 0) return this.#releaseLater(stream, captured);
       throw cannot(`free the buffer of ${this.byteLength} bytes on device ${this.device.ordinal}`, error);
     }
+  }
+
+  /** The streams that have used the memory and are being captured by another library: nothing can wait for them. */
+  #capturedStreams(): CudaStream[] {
+    return [...this.#rareData?.otherStreams?.keys() ?? []].filter((stream) => !stream.disposed && stream.isCapturing);
+  }
+
+  /** Releases the memory when captures of other libraries have ended. */
+  #releaseLater(stream: CudaStream, captured: readonly CudaStream[]): void {
+    this.owner.awaitRelease?.(this.address, this.byteLength);
+    this.session.afterWork(captured, () => this.#releaseAfter(stream));
   }
 
   /**

@@ -522,7 +522,7 @@ export class DeviceBuffer implements Disposable {
   [Symbol.dispose](): void {
     const { isGone, owner } = this.#allocation;
     if (isGone || this.#partStream !== undefined || owner.freeRefusal !== undefined) return;
-    ignoreLoss(() => this.free());
+    ignoreLoss(() => this.#allocation.freeAtDispose());
   }
 
   /**

@@ -20,6 +20,9 @@ import { allSettledUnseen } from "../support/lost_devices.ts";
 import type { Session } from "../session.ts";
 import { ignoreLoss } from "../support/driver_errors.ts";
 
+/** Marks a query as made by the library itself. */
+const forLibrary = { forLibrary: true } as const;
+
 /**
  * Whenever the number of streams in the set reaches a multiple of this, disposed streams are replaced by their devices.
  */
@@ -135,13 +138,17 @@ export class ReleaseStreams {
   #isBusy(stream: CudaStream): boolean {
     const { driver } = this.#session;
     if (stream.disposed) return pendingWorkOf(stream) !== undefined;
-    return !driver.streamQuery(stream.device.ordinal, stream.unsafeHandle);
+    return !driver.streamQuery(stream.device.ordinal, stream.unsafeHandle, forLibrary);
   }
 
   #makeWait(release: CudaStream, stream: CudaStream): void {
     const { device: { ordinal }, unsafeHandle } = release;
     if (stream.disposed) return lastWorkOf(stream)?.precede({ device: ordinal, stream: unsafeHandle });
     const { driver } = this.#session;
+    if (stream.isCapturing) {
+      // The work of the capture is not executed. A graph with the memory waits for its own launches.
+      return pendingWorkOf(stream)?.precede({ device: ordinal, stream: unsafeHandle });
+    }
     const event = this.#eventOf(stream.device.ordinal);
     driver.eventRecord(stream.device.ordinal, event, stream.unsafeHandle);
     driver.streamWaitEvent(ordinal, unsafeHandle, event);
@@ -189,6 +196,8 @@ export class ReleaseStreams {
 
 /** A stream or an event of the application. Both can be queried and synchronized with. */
 export interface Waitable {
+  /** Whether it is a stream that is being captured, and can neither be queried nor synchronized with. */
+  readonly isCapturing?: boolean;
   query(): boolean;
   synchronize(): void;
 }
@@ -273,7 +282,9 @@ export class CompletedEvents {
         const { driver } = session;
         for (const marker of this.#markers) driver.eventSynchronize(marker);
         for (const event of this.#keptEvents) driver.eventSynchronize(event);
-        for (const waitable of this.#waitables) if (waitable.query()) waitable.synchronize();
+        for (const waitable of this.#waitables) {
+          if (waitable.isCapturing !== true && waitable.query()) waitable.synchronize();
+        }
       })
     );
     for (const event of this.#keptEvents) this.#session.destroyMarker(event);
@@ -301,6 +312,7 @@ export function synchronizeSoonIdle(streams: Iterable<CudaStream>): void {
 
 /** Waits for a stream to become idle, until the deadline at the latest. Returns whether the stream has become idle. */
 function becomesIdle(stream: CudaStream, deadline: number): boolean {
+  if (stream.isCapturing) return false;
   do {
     if (withoutCollectiveErrors(stream.device, () => stream.query())) return true;
   } while (performance.now() < deadline);

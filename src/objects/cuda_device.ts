@@ -290,10 +290,16 @@ export class CudaDevice {
       device: this,
       handle,
       isNonBlocking: nonBlocking,
+      priority: priority === 0 || !this.#hasPriorities() ? 0 : priority,
       onDispose: () => this.#streams.delete(stream, handle),
     });
     this.#streams.add(stream);
     return stream;
+  }
+
+  #hasPriorities(): boolean {
+    const { least, greatest } = this.streamPriorityRange();
+    return least !== greatest;
   }
 
   /**

@@ -138,10 +138,32 @@ function visitStreams(cuda: poolpass.Cuda, visit: Visit): void {
   visit(event, "CudaEvent { device 0, pending }");
   gate.open();
   stream.synchronize();
+  visitGraphs(stream, event, visit);
   event[Symbol.dispose]();
   stream[Symbol.dispose]();
   visit(stream, "CudaStream { device 0, disposed }");
   visit(event, "CudaEvent { device 0, disposed }");
+}
+
+function visitGraphs(stream: poolpass.CudaStream, event: poolpass.CudaEvent, visit: Visit): void {
+  const capture = stream.beginCapture();
+  const buffer = stream.device.createPool().allocate(64, stream);
+  stream.record(event);
+  visit(stream, "CudaStream { device 0, capturing }");
+  visit(event, "CudaEvent { device 0, captured }");
+  visit(capture, "GraphCapture { device 0, active }");
+  buffer.free();
+  const graph = capture.end();
+  visit(capture, "GraphCapture { device 0, ended }");
+  visit(graph, "CudaGraph { device 0, 2 nodes }");
+  visit(graph.nodes[0]!, "GraphNode { allocate }");
+  visit(graph.nodes[1]!, "GraphNode { free }");
+  const exec = graph.instantiate();
+  visit(exec, "CudaGraphExec { device 0 }");
+  exec[Symbol.dispose]();
+  graph[Symbol.dispose]();
+  visit(exec, "CudaGraphExec { device 0, disposed }");
+  visit(graph, "CudaGraph { device 0, disposed }");
 }
 
 function visitModule(gpu: poolpass.CudaDevice, visit: Visit): void {

@@ -7,6 +7,7 @@ import type { CudaStream } from "../../src/objects/streams/cuda_stream.ts";
 import type { DeviceBuffer } from "../../src/memory/device_buffer.ts";
 import { CudaError } from "../../src/support/errors.ts";
 import { Session } from "../../src/session.ts";
+import { Gate } from "../support/gate.ts";
 import { testOnEachDriver } from "../support/drivers.ts";
 import { haveSameBytes, indexOfOther } from "../support/bytes.ts";
 import { warningsOf } from "../support/warnings.ts";
@@ -224,12 +225,31 @@ testOnEachDriver(
       (start) => event.elapsedTime(start),
     ];
     for (const use of uses) {
-      assertThrows(() => use(stream as never), TypeError, "Cannot use a CudaStream as an event");
+      assertThrows(() => use(gpu as never), TypeError, "Cannot use a CudaDevice as an event");
       assertThrows(() => use(undefined as never), TypeError, "Cannot use undefined as an event");
       assertThrows(() => use(foreign), TypeError, "Cannot use an event of another Cuda object");
     }
   },
 );
+
+testOnEachDriver("a stream that waits for another one runs behind its work so far", (cuda, { open }) => {
+  const gpu = cuda.device(0);
+  using first = gpu.createStream({ nonBlocking: true });
+  using second = gpu.createStream({ nonBlocking: true });
+  using pool = gpu.createPool();
+  using buffer = pool.allocate(4, first);
+  using gate = new Gate(cuda);
+  gate.hold(first);
+  buffer.fill(1, first);
+  second.wait(first);
+  second.wait(second);
+  assert(!second.query());
+  gate.open();
+  second.synchronize();
+  assert(first.query());
+  using other = new Cuda(new Session(open()));
+  assertThrows(() => second.wait(other.device(0).defaultStream), TypeError, "of another Cuda object");
+});
 
 testOnEachDriver("streams have the priorities that their device reports", (cuda) => {
   const gpu = cuda.device(0);

@@ -194,6 +194,7 @@ export class MemoryProgress {
   #mark(stream: CudaStream): void {
     let mark = this.#marks.get(stream);
     if (mark !== undefined && (mark.isPending || mark.frees === this.#frees)) return;
+    if (stream.isCapturing) return;
     const { ordinal, defaultStream } = stream.device;
     if (mark === undefined) {
       const event = stream === defaultStream ? undefined : this.#session.createMarker(ordinal);

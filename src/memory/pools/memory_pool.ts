@@ -154,7 +154,13 @@ export class MemoryPool implements Disposable {
     this.device = device;
     this.handleType = handleType;
     this.#isOwned = isOwned;
-    this.#memory = new PoolMemory(session, { pool: this, handle, maxSize, isOwned });
+    this.#memory = new PoolMemory(session, {
+      pool: this,
+      newBuffer: (allocation) => new DeviceBuffer(allocation),
+      handle,
+      maxSize,
+      isOwned,
+    });
     this.#attributes = new PoolAttributes(session, this.#memory);
     session.pools.set(handle, this);
   }

@@ -1,6 +1,7 @@
 import { Allocation, type AllocationOwner } from "../allocation.ts";
 import { type AllocateAsyncOptions, AllocationQueue } from "./allocation_queue.ts";
 import { FreedStreams, synchronizeSoonIdle } from "../freed_streams.ts";
+import type { DeviceBuffer } from "../device_buffer.ts";
 import type { MemoryPool } from "./memory_pool.ts";
 import type { CacheMemory, MemoryRegistry } from "./memory_registry.ts";
 import {
@@ -43,6 +44,9 @@ export class PoolMemory {
   readonly #pool: MemoryPool;
   readonly #owner: AllocationOwner;
   readonly #slabOwner: AllocationOwner;
+  /** The owner of memory that was allocated in a capture: it belongs to the graph. */
+  readonly #graphOwner: AllocationOwner;
+  readonly #newBuffer: (allocation: Allocation) => DeviceBuffer;
   /** The calls of `allocateAsync` that wait for memory. */
   readonly #queue: AllocationQueue;
   /** The `maxSize` that the pool was created with, in bytes; 0 for none. */
@@ -59,8 +63,9 @@ export class PoolMemory {
    */
   #isLost = false;
 
-  constructor(session: Session, { pool, handle, maxSize, isOwned }: {
+  constructor(session: Session, { pool, handle, maxSize, isOwned, newBuffer }: {
     pool: MemoryPool;
+    newBuffer: (allocation: Allocation) => DeviceBuffer;
     handle: bigint;
     maxSize: number;
     /** Whether the pool is destroyed when it is disposed. */
@@ -79,6 +84,11 @@ export class PoolMemory {
       isHostMemory: device === undefined,
     };
     this.#slabOwner = { ...this.#owner, freeRefusal: "it is a slab of an allocator; dispose the allocator instead" };
+    this.#graphOwner = {
+      release: (address, _, stream) => session.driver.freeAsync(stream.device.ordinal, address, stream.unsafeHandle),
+      isHostMemory: device === undefined,
+    };
+    this.#newBuffer = newBuffer;
     this.#queue = new AllocationQueue(session, device);
     this.#maxSize = maxSize;
     this.#handle = handle;
@@ -127,6 +137,7 @@ export class PoolMemory {
     const what = `allocate ${byteLength} bytes from ${this.name}`;
     const check = () => void [this.handle, stream.unsafeHandle, this.#session.driver.mallocFromPoolAsync];
     check();
+    this.#session.captures.refuseReuse(stream, what);
     const refusal = this.refusal(byteLength);
     if (refusal !== undefined) throw cannot(what, outOfMemory(refusal.why), refusal.advice);
     const attempt = () =>
@@ -205,12 +216,23 @@ export class PoolMemory {
     try {
       address = driver.mallocFromPoolAsync(stream.device.ordinal, byteLength, this.handle, stream.unsafeHandle);
     } catch (error) {
-      throw cannot(`allocate ${byteLength} bytes from ${this.name}`, error);
+      throw cannot(`allocate ${byteLength} bytes from ${this.name}`, error, this.#mallocHint(error, stream));
     }
     const device = this.device ?? stream.device;
+    const capture = this.#session.captures.isActive ? this.#session.captures.of(stream.unsafeHandle) : undefined;
+    if (capture !== undefined) {
+      const ofGraph = new Allocation(this.#session, this.#graphOwner, this.#pool, address, byteLength, device, stream);
+      capture.own(ofGraph, this.#newBuffer(ofGraph));
+      return ofGraph;
+    }
     const allocation = new Allocation(this.#session, owner, this.#pool, address, byteLength, device, stream);
     allocation.poolIndex = this.contents.add(address, byteLength);
     return allocation;
+  }
+
+  #mallocHint(error: unknown, stream: CudaStream): string | undefined {
+    if (this.#session.captures.of(stream.unsafeHandle) === undefined || isOutOfMemory(error)) return undefined;
+    return 'a graph\'s memory cannot be shared: allocate it before the capture, or from a pool with handleType "none"';
   }
 
   #tryMalloc(byteLength: number, stream: CudaStream): Allocation | undefined {

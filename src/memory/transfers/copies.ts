@@ -39,6 +39,13 @@ const maximumAtOnceByteLength = 64 * 2 ** 10;
  * in page-locked memory if CUDA would read them later, or would first wait for earlier work of the stream.
  */
 export function copyFromHost({ allocation, address }: CopyPlace, bytes: Uint8Array, stream: CudaStream): void {
+  const { captures } = allocation.session;
+  const capture = captures.isActive ? captures.of(stream.unsafeHandle) : undefined;
+  if (capture !== undefined) {
+    // Each launch of the graph reads the memory again, so the bytes of now are kept as long as the graph.
+    const kept = isReadInPlace({ allocation, address }, bytes) ? bytes : capture.keepBytes(bytes);
+    return enqueueFromHost({ allocation, address }, kept, stream);
+  }
   const isReadLater = allocation.session.uploads.readsPageableMemory(stream.device);
   // The fast path, kept small so that engines inline it.
   if (isReadLater || bytes.byteLength > maximumAtOnceByteLength) {
@@ -111,7 +118,11 @@ export function copyBetween(
     driver.memcpyAsync(ordinal, target.address, source.address, byteLength, handle);
   } else {
     const [from, to] = [source.allocation.device.ordinal, target.allocation.device.ordinal];
-    driver.memcpyPeerAsync(stream.device.ordinal, target.address, to, source.address, from, byteLength, handle);
+    const { ordinal } = stream.device;
+    // CUDA does not capture copies between devices, but does so for copies between addresses.
+    if (from === to || source.allocation.session.captures.isActive) {
+      driver.memcpyAsync(ordinal, target.address, source.address, byteLength, handle);
+    } else driver.memcpyPeerAsync(ordinal, target.address, to, source.address, from, byteLength, handle);
   }
   source.allocation.noteUse(stream);
   target.allocation.noteUse(stream);

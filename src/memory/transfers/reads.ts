@@ -66,6 +66,7 @@ export async function readBytes(
   { stream, ...waitOptions }: WaitOptions & { readonly stream: CudaStream },
 ): Promise<Uint8Array<ArrayBuffer>> {
   const { allocation } = place;
+  allocation.session.captures.refuseRead(stream);
   const result = new Uint8Array(byteLength);
   const pieces = piecesOf(byteLength);
   const inFlight: { piece: Piece; staging: StagingBuffer }[] = [];
@@ -99,6 +100,7 @@ export async function readBytes(
 
 /** Reads `byteLength` bytes in stream order, and blocks until they are read. */
 export function readBytesSync(place: CopyPlace, byteLength: number, stream: CudaStream): Uint8Array<ArrayBuffer> {
+  place.allocation.session.captures.refuseRead(stream);
   const result = new Uint8Array(byteLength);
   for (const piece of piecesOf(byteLength)) {
     const staging = enqueue(place, piece, stream);

@@ -77,6 +77,7 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
   readonly #handle: bigint;
   readonly #isLoaded: () => boolean;
   readonly #onStream: (stream: CudaStream) => void;
+  readonly #keepLoaded: () => () => void;
   /** The stream of the latest launch. */
   #lastStream: CudaStream | undefined;
   /** The recorded launches on `#lastStream`. */
@@ -111,13 +112,22 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
    */
   constructor(
     session: Session,
-    { device, handle = refuseConstruction("CudaKernel", "CudaModule.kernel"), signature, isLoaded, onStream }: {
+    {
+      device,
+      handle = refuseConstruction("CudaKernel", "CudaModule.kernel"),
+      signature,
+      isLoaded,
+      onStream,
+      keepLoaded,
+    }: {
       device: CudaDevice;
       handle: bigint;
       signature: KernelSignature;
       isLoaded: () => boolean;
       /** Called before a launch if its stream differs from that of the previous launch. */
       onStream: (stream: CudaStream) => void;
+      /** Keeps the module loaded until the returned function is called, even if it is disposed. */
+      keepLoaded: () => () => void;
     } = {} as never,
   ) {
     this.#session = session;
@@ -125,6 +135,7 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
     this.#handle = handle;
     this.#isLoaded = isLoaded;
     this.#onStream = onStream;
+    this.#keepLoaded = keepLoaded;
     this.name = signature.name;
     this.#parameters = signature.parameters;
     this.#types = signature.parameters.map(({ type }) => type);
@@ -210,7 +221,16 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
     } catch (error) {
       throw launchError(error, options, { kernel: this, device: this.#device });
     }
+    if (this.#session.captures.isActive) this.#noteCaptured(stream);
     this.#launches!.note(name, grid, block, CudaKernel.prototype.launch);
+  }
+
+  /** Records that the graph into which the stream is being captured uses the kernel's module and buffers. */
+  #noteCaptured(stream: CudaStream): void {
+    const capture = this.#session.captures.of(stream.unsafeHandle);
+    if (capture === undefined) return;
+    for (const allocation of this.#buffers) if (allocation !== undefined) capture.resources.allocations.add(allocation);
+    capture.resources.keep(this.#isLoaded, this.#keepLoaded);
   }
 
   /** Returns the launch attributes that are set by the less common launch options. Undefined if there are none. */

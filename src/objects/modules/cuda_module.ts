@@ -84,6 +84,17 @@ export class CudaModule<Kernels extends { [Name in keyof Kernels]: readonly Kern
   readonly #globals = new Map<string, DeviceBuffer>();
   /** The streams on which kernels were launched. */
   readonly #streams = new Set<CudaStream>();
+  /** The number of graphs with kernels of the module, which is not unloaded before they are disposed. */
+  #graphCount = 0;
+  /** Unloads the module. Set once it was disposed and its launches are complete. */
+  #unload: (() => void) | undefined;
+  readonly #keepLoaded = () => {
+    this.#graphCount++;
+    return () => {
+      this.#graphCount--;
+      this.#unloadIfUnused();
+    };
+  };
   readonly #opened: OpenedObject;
   #handle: bigint | undefined;
 
@@ -204,6 +215,7 @@ export class CudaModule<Kernels extends { [Name in keyof Kernels]: readonly Kern
         signature,
         isLoaded,
         onStream,
+        keepLoaded: this.#keepLoaded,
       });
       if (options.parameters === undefined) this.#kernels.set(name, kernel);
       return kernel;
@@ -336,10 +348,19 @@ export class CudaModule<Kernels extends { [Name in keyof Kernels]: readonly Kern
     session.opened.markDisposed(this.#opened);
     ignoreLoss(() =>
       session.afterWork(this.#globals.size > 0 ? session.streams : this.#streams, () => {
-        session.opened.delete(this.#opened);
-        session.driver.moduleUnload(this.#device.ordinal, handle);
+        this.#unload = () => {
+          session.opened.delete(this.#opened);
+          session.driver.moduleUnload(this.#device.ordinal, handle);
+        };
+        this.#unloadIfUnused();
       })
     );
+  }
+
+  #unloadIfUnused(): void {
+    if (this.#graphCount > 0 || this.#unload === undefined || this.#session.hasEnded) return;
+    ignoreLoss(this.#unload);
+    this.#unload = undefined;
   }
 
   /**

@@ -264,9 +264,10 @@ export class CudaEvent implements Disposable {
     }
   }
 
-  /** The state in the event's printed form: "done", "pending", "disposed", or the code of the driver's error. */
+  /** The state in the event's printed form: "done", "pending", "captured", "disposed", or the code of the driver's error. */
   get #state(): string {
     if (this.#handle === undefined || this.#session.hasEnded) return "disposed";
+    if (this.#session.captures.hasRecorded(this.#handle)) return "captured";
     return stateOf(() => this.#session.driver.eventQuery(handleOf(this), { peek: true }) ? "done" : "pending");
   }
 

@@ -3,6 +3,8 @@ import { benchmark, type BenchmarkOptions, type BenchmarkResult } from "../bench
 import type { CudaDevice } from "../cuda_device.ts";
 import { checkEvent, type CudaEvent, handleOf, noteRecord, noteWait } from "./cuda_event.ts";
 import { areOrderedByDefaultStream, defaultStream, type StreamKind } from "../../driver.ts";
+import type { CudaGraph } from "../graphs/cuda_graph.ts";
+import type { CaptureOptions, GraphCapture } from "../graphs/graph_capture.ts";
 import type { OpenedObject } from "../opened_objects.ts";
 import { type Marker, Markers, PendingWork, StreamProgress } from "./stream_progress.ts";
 import { cannot, ignoreLoss } from "../../support/driver_errors.ts";
@@ -44,6 +46,9 @@ export const streamOptions: KnownOptions<StreamOptions> = {
   instead: { flags: "set nonBlocking for cudaStreamNonBlocking" },
   meantBy: (value) => typeof value === "number" ? `{ priority: ${value} }` : undefined,
 };
+
+/** Marks a query as made by the library itself: the program does not learn the result. */
+const forLibrary = { forLibrary: true };
 
 /** Returns advice to append to the error for a value that is not a stream. */
 function streamAdvice(value: unknown): string {
@@ -120,6 +125,7 @@ export class CudaStream implements Disposable {
   readonly #session: Session;
   readonly #onDispose: ((handle: bigint) => void) | undefined;
   readonly #kind: StreamKind;
+  readonly #priority: number;
   /** Whether other code owns and destroys the stream. */
   readonly #isForeign: boolean;
   readonly #progress = new StreamProgress();
@@ -179,11 +185,8 @@ export class CudaStream implements Disposable {
       };
     };
     isOrderedByDefaultStream = (a, b) => areOrderedByDefaultStream(a.#kind, b.#kind) && !a.disposed && !b.disposed;
-    refuseNewProperties(this, {
-      name: "CudaStream",
-      fields: ["cloneRefusal", "device"],
-      instead: { nonBlocking: "give it to createStream" },
-    });
+    refuseNewProperties(this, { name: "CudaStream", fields: ["cloneRefusal", "device"] });
+    refuseToReplace(this, "nonBlocking", "give it to createStream");
     refuseToReplace(this, "priority", "a stream keeps the priority that it was created with; give it to createStream");
     printAs(this, "CudaStream", (stream) => {
       const kind = stream.#handle === defaultStream ? "default, " : stream.#isForeign ? "wrapped, " : "";
@@ -206,12 +209,14 @@ export class CudaStream implements Disposable {
       device,
       handle = refuseConstruction("CudaStream", "CudaDevice.createStream"),
       isNonBlocking = false,
+      priority = 0,
       isForeign = false,
       onDispose,
     }: {
       device: CudaDevice;
       handle: bigint;
       isNonBlocking?: boolean;
+      priority?: number;
       /** Whether other code owns the stream: disposing of this object does not destroy it. */
       isForeign?: boolean;
       onDispose?: (handle: bigint) => void;
@@ -221,6 +226,7 @@ export class CudaStream implements Disposable {
     this.device = device;
     this.#handle = handle;
     this.#kind = { device: device.ordinal, isDefault: handle === defaultStream, isBlocking: !isNonBlocking };
+    this.#priority = priority;
     this.#isForeign = isForeign;
     this.#onDispose = onDispose;
     this.#markers = new Markers(session, device.ordinal);
@@ -251,13 +257,29 @@ export class CudaStream implements Disposable {
    *
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__STREAM.html
    * @throws {ReferenceError} If the stream was disposed
-   * @throws {CudaError} If the device is lost
    */
   get priority(): number {
+    void this.unsafeHandle;
+    return this.#priority;
+  }
+
+  /** Whether the stream is independent of the device's default stream. False for a default stream. */
+  get nonBlocking(): boolean {
+    return !this.#kind.isBlocking;
+  }
+
+  /**
+   * Whether the stream is being captured into a graph, by this library or another. For the default stream, whether a
+   * stream is captured that would have to wait for it.
+   *
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__STREAM.html
+   * @throws {ReferenceError} If the stream was disposed
+   */
+  get isCapturing(): boolean {
     try {
-      return this.#session.driver.streamGetPriority(this.device.ordinal, this.unsafeHandle);
+      return this.#session.driver.streamIsCapturing(this.device.ordinal, this.unsafeHandle);
     } catch (error) {
-      throw cannot(`get the priority of a stream of device ${this.device.ordinal}`, error);
+      throw cannot(`ask whether a stream of device ${this.device.ordinal} is being captured`, error);
     }
   }
 
@@ -280,9 +302,11 @@ export class CudaStream implements Disposable {
     try {
       this.#session.driver.eventRecord(this.device.ordinal, handleOf(event), this.unsafeHandle);
       noteRecord(event, this.#progress);
+      const { captures, completed } = this.#session;
+      if (captures.isActive && captures.hasRecorded(handleOf(event))) completed.delete(event);
     } catch (error) {
       const own = this.device.ordinal;
-      const hint = event.device === this.device
+      const hint = event.device === this.device || isCaptureError(error)
         ? undefined
         : `record an event of device ${own}, for which streams of any device can wait`;
       throw cannot(`record an event of device ${event.device.ordinal} on a stream of device ${own}`, error, hint);
@@ -290,13 +314,29 @@ export class CudaStream implements Disposable {
   }
 
   /**
-   * Makes work that is enqueued from now on wait for the event's latest record. The event may belong to any device.
+   * Makes work that is enqueued from now on wait for the event's latest record. The event may belong to any device. In a
+   * capture, a stream becomes a part of the capture when it waits for an event of it.
    *
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__STREAM.html
    * @throws {TypeError} If `event` is not an event of the same `Cuda` object
    * @throws {ReferenceError} If the stream or the event was disposed
+   * @throws {CudaError} `cudaErrorStreamCaptureIsolation` if the stream is captured and the event was not recorded in
+   * the capture, `cudaErrorStreamCaptureMerge` if it was recorded in another one
    */
-  wait(event: CudaEvent): void {
+  wait(event: CudaEvent): void;
+
+  /**
+   * Makes work that is enqueued from now on wait for the work so far of another stream, of any device. In a capture, a
+   * stream becomes a part of the capture when it waits for a stream of it.
+   *
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__STREAM.html
+   * @throws {TypeError} If `stream` is not a stream of the same `Cuda` object
+   * @throws {ReferenceError} If one of the streams was disposed
+   */
+  wait(stream: CudaStream): void;
+
+  wait(event: CudaEvent | CudaStream): void {
+    if (event instanceof CudaStream) return this.#waitForStream(event);
     checkEvent(event, this.#session);
     try {
       this.#session.driver.streamWaitEvent(this.device.ordinal, this.unsafeHandle, handleOf(event));
@@ -304,6 +344,80 @@ export class CudaStream implements Disposable {
     } catch (error) {
       throw cannot(`make a stream of device ${this.device.ordinal} wait for an event`, error);
     }
+  }
+
+  #waitForStream(other: CudaStream): void {
+    checkStream(other, this.#session);
+    if (other === this) return;
+    const { driver, captures } = this.#session;
+    const { ordinal } = other.device;
+    try {
+      const event = captures.orderingEvent(ordinal);
+      driver.eventRecord(ordinal, event, other.unsafeHandle);
+      driver.streamWaitEvent(this.device.ordinal, this.unsafeHandle, event);
+      this.#progress.waitFor(other.#progress, other.#progress.record());
+    } catch (error) {
+      throw cannot(`make a stream of device ${this.device.ordinal} wait for another one of device ${ordinal}`, error);
+    }
+  }
+
+  /**
+   * Calls a function, and returns the work that it enqueues on the stream as a graph, without executing it. Other
+   * streams join the capture when they wait for an event, or for a stream, of it; the stream must wait for them before
+   * the function ends. Memory that is allocated from a pool meanwhile belongs to the graph.
+   *
+   * What `body` throws is thrown. The stream is usable again then, and nothing was enqueued.
+   *
+   * @param body Enqueues the work, and returns without awaiting anything.
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__STREAM.html
+   * @throws {TypeError} If `body` returns a promise, the stream is a default stream, or an option is unknown
+   * @throws {CudaError} From a call in `body`, with the capture unharmed: `cudaErrorStreamCaptureUnsupported` for what a
+   * capture cannot have, such as to synchronize; `cudaErrorStreamCaptureImplicit` for work on the default stream while a
+   * stream that is not `nonBlocking` is captured; `cudaErrorStreamCaptureIsolation` for a wait for an event from before.
+   * At the end: `cudaErrorStreamCaptureUnjoined` if a stream was not joined, `cudaErrorStreamCaptureInvalidated` if
+   * another library or Worker has made a call that ends captures
+   *
+   * @example
+   * ```ts
+   * import { open } from "./mod.ts";
+   *
+   * using cuda = open();
+   * const gpu = cuda.device(0);
+   * using stream = gpu.createStream();
+   * using pool = gpu.createPool();
+   * using numbers = pool.allocateArray(Float32Array, 1024, stream);
+   * using graph = stream.capture(() => {
+   *   numbers.fill(1, stream);
+   *   numbers.subarray(0, 8).fill(2, stream);
+   * });
+   * using exec = graph.instantiate();
+   * for (let launch = 0; launch < 3; launch++) exec.launch(stream);
+   * console.log((await numbers.toTypedArray())[0]); // 2
+   * ```
+   */
+  capture(body: (capture: GraphCapture) => void, options: CaptureOptions = {}): CudaGraph {
+    using capture = this.#session.beginCapture(this, options);
+    if (typeof body !== "function") {
+      throw new TypeError(`Cannot capture a stream: give a function that enqueues the work, not ${whatIs(body)}`);
+    }
+    const result: unknown = body(capture);
+    if (typeof (result as PromiseLike<unknown> | undefined)?.then === "function") {
+      throw new TypeError(
+        "Cannot capture a stream: the function returned a promise; it must enqueue the work without awaiting anything",
+      );
+    }
+    return capture.end();
+  }
+
+  /**
+   * Begins a capture, which `GraphCapture.end` ends. Between the two, do not await anything that uses the stream. Also
+   * throws what `capture` throws.
+   *
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__STREAM.html
+   * @throws {CudaError} `cudaErrorStreamCaptureUnsupported` if the stream is being captured already
+   */
+  beginCapture(options: CaptureOptions = {}): GraphCapture {
+    return this.#session.beginCapture(this, options);
   }
 
   /**
@@ -394,6 +508,11 @@ export class CudaStream implements Disposable {
    * ```
    */
   async benchmark(body: (stream: CudaStream) => void, options: BenchmarkOptions = {}): Promise<BenchmarkResult> {
+    try {
+      this.#session.captures.refuseWait(this);
+    } catch (error) {
+      throw cannot(`benchmark work on a stream of device ${this.device.ordinal}`, error);
+    }
     return await benchmark(this, body, options);
   }
 
@@ -408,7 +527,7 @@ export class CudaStream implements Disposable {
   #synchronizeIfIdle(handle: bigint): void {
     const { driver } = this.#session;
     const { ordinal } = this.device;
-    if (driver.streamQuery(ordinal, handle)) driver.streamSynchronize(ordinal, handle);
+    if (driver.streamQuery(ordinal, handle, forLibrary)) driver.streamSynchronize(ordinal, handle);
   }
 
   /**
@@ -418,6 +537,8 @@ export class CudaStream implements Disposable {
   [Symbol.dispose](): void {
     if (this.#handle === undefined || this.#handle === defaultStream) return;
     const handle = this.#handle;
+    const capture = this.#session.captures.of(handle);
+    if (capture?.origin === this) ignoreLoss(capture.drop);
     for (const { callback } of this.#disposeCallbacks ?? []) ignoreLoss(callback);
     let isLost = true;
     ignoreLoss(() => {
@@ -443,12 +564,14 @@ export class CudaStream implements Disposable {
     }
   }
 
-  /** The state in the stream's printed form: "idle", "busy", "disposed", or the code of the driver's error. */
+  /** The state in the stream's printed form: "idle", "busy", "capturing", "disposed", or the code of the driver's error. */
   get #state(): string {
     if (this.disposed || this.#session.hasEnded) return "disposed";
     return stateOf(() => {
       const { device: { ordinal }, unsafeHandle } = this;
-      return this.#session.driver.streamQuery(ordinal, unsafeHandle, { peek: true }) ? "idle" : "busy";
+      const { driver } = this.#session;
+      if (driver.streamQuery(ordinal, unsafeHandle, { peek: true })) return "idle";
+      return driver.streamIsCapturing(ordinal, unsafeHandle) && unsafeHandle !== defaultStream ? "capturing" : "busy";
     });
   }
 
@@ -475,4 +598,9 @@ export class CudaStream implements Disposable {
       return undefined;
     }
   }
+}
+
+/** Whether an error is about a capture, and already says what to do. */
+function isCaptureError(error: unknown): boolean {
+  return error instanceof CudaError && /Capture/.test(error.code);
 }

@@ -6,7 +6,7 @@
 import { defaultStream, legacyStream, perThreadStream, streamFlags } from "../../driver.ts";
 import type { Session } from "../../session.ts";
 import { cannot, ignoreLoss } from "../../support/driver_errors.ts";
-import { CudaError } from "../../support/errors.ts";
+import { CudaError, cudaErrorNumbers, explainedError } from "../../support/errors.ts";
 import { type WaitOptions, waitUntil } from "../../support/waiting/waiting.ts";
 import { CudaStream, finishStream, markEnd, progressOf } from "./cuda_stream.ts";
 import { type Marker, Markers } from "./stream_progress.ts";
@@ -206,10 +206,16 @@ export function wrapStream(
   const { ordinal } = device;
   const what = `wrap the stream 0x${handle.toString(16)} on device ${ordinal}`;
   let owner: number | undefined;
-  let flags: number;
+  let flags = 0;
+  let priority = 0;
   try {
     owner = session.driver.streamGetDevice(ordinal, handle);
-    flags = owner === ordinal ? session.driver.streamGetFlags(ordinal, handle) : 0;
+    if (owner === ordinal) {
+      // To ask for the flags of a stream invalidates its capture.
+      if (session.driver.streamIsCapturing(ordinal, handle)) throw errorOfCaptured();
+      flags = session.driver.streamGetFlags(ordinal, handle);
+      priority = session.driver.streamGetPriority(ordinal, handle);
+    }
   } catch (error) {
     const isUnknown = error instanceof CudaError && error.code === "cudaErrorInvalidResourceHandle";
     throw cannot(what, error, isUnknown ? "it was destroyed, or is no stream's handle" : undefined);
@@ -226,11 +232,17 @@ export function wrapStream(
     device,
     handle,
     isNonBlocking: (flags & streamFlags.nonBlocking) !== 0,
+    priority,
     isForeign: true,
     onDispose: () => onDispose(),
   });
   const onDispose = onWrap(stream);
   return stream;
+}
+
+function errorOfCaptured(): CudaError {
+  const why = "it is being captured into a graph; wrap it before the capture, or when that has ended";
+  return explainedError(cudaErrorNumbers.cudaErrorStreamCaptureUnsupported, "cudaStreamGetFlags", why);
 }
 
 function checkHandle(handle: bigint): void {

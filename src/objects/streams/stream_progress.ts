@@ -4,8 +4,9 @@
  *
  * @module
  */
-import { defaultStream, type Driver } from "../../driver.ts";
+import { defaultStream, type Driver, streamFlags } from "../../driver.ts";
 import { ignoreLoss } from "../../support/driver_errors.ts";
+import { cudaErrorNumbers, explainedError } from "../../support/errors.ts";
 import type { Session } from "../../session.ts";
 import { type WaitOptions, waitUntil } from "../../support/waiting/waiting.ts";
 
@@ -96,7 +97,8 @@ export class PendingWork {
   readonly #stream: StreamHandle;
   /**
    * The event recorded after the work; undefined once nothing needs to be ordered after it. A default stream has none,
-   * because recording an event on it would order the work of blocking streams.
+   * because recording an event on it would order the work of blocking streams; nor has a stream that another library is
+   * capturing, whose work counts as pending until the capture has ended.
    */
   #marker: bigint | undefined;
   #isComplete = false;
@@ -107,9 +109,12 @@ export class PendingWork {
     this.#driver = session.driver;
     this.#stream = stream;
     if (stream.stream === defaultStream) return;
+    if (isCapturedByOthers(session, stream)) return;
+    const before = session.captures.markerBefore(stream.stream);
     const marker = session.createMarker(stream.device);
     try {
-      this.#driver.eventRecord(stream.device, marker, stream.stream);
+      if (before === undefined) this.#driver.eventRecord(stream.device, marker, stream.stream);
+      else recordBehind(session.driver, stream.device, { marker, before });
     } catch (error) {
       session.destroyMarker(marker);
       throw error;
@@ -123,8 +128,13 @@ export class PendingWork {
     return new PendingWork(session, stream);
   }
 
-  /** Returns the work enqueued on a stream; undefined if nothing needs to be ordered after it. */
+  /**
+   * Returns the work enqueued on a stream that is about to be destroyed; undefined if nothing needs to be ordered after
+   * it.
+   */
   static last(session: Session, stream: StreamHandle): PendingWork | undefined {
+    // The stream is about to be destroyed, so it can never be asked.
+    if (isCapturedByOthers(session, stream)) return undefined;
     if (session.sanitizer === undefined) return PendingWork.of(session, stream);
     const work = new PendingWork(session, stream);
     return work.isPast ? undefined : work;
@@ -165,13 +175,35 @@ export class PendingWork {
 
   /** Makes a stream wait for the work, which must not be work of a default stream. */
   precede({ device, stream }: StreamHandle): void {
-    if (!this.isPast) this.#driver.streamWaitEvent(device, stream, this.#marker!);
+    if (this.isPast) return;
+    const marker = this.#marker;
+    if (marker === undefined) {
+      const why = "another library is capturing the stream into a graph; free it when the capture has ended";
+      throw explainedError(cudaErrorNumbers.cudaErrorStreamCaptureUnsupported, "cudaEventRecord", why);
+    }
+    this.#driver.streamWaitEvent(device, stream, marker);
   }
 
   #forgetMarker(): void {
     if (this.#marker === undefined) return;
     this.#session.destroyMarker(this.#marker);
     this.#marker = undefined;
+  }
+}
+
+/** Whether a stream is being captured, but not by the session. */
+function isCapturedByOthers({ captures, driver }: Session, { device, stream }: StreamHandle): boolean {
+  return captures.of(stream) === undefined && driver.streamIsCapturing(device, stream);
+}
+
+/** Records an event behind another one. */
+function recordBehind(driver: Driver, device: number, { marker, before }: { marker: bigint; before: bigint }): void {
+  const stream = driver.streamCreateWithPriority(device, streamFlags.nonBlocking, 0);
+  try {
+    driver.streamWaitEvent(device, stream, before);
+    driver.eventRecord(device, marker, stream);
+  } finally {
+    driver.streamDestroy(device, stream);
   }
 }
 

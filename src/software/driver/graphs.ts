@@ -20,11 +20,11 @@ import type { Stream } from "../execution/streams.ts";
 import { fail } from "../failure.ts";
 import { Capture } from "../execution/captures.ts";
 import {
-  Condition,
+  ConditionValue,
   ExecutableGraph,
-  GraphNode,
   type GraphOperation,
   SoftwareGraph,
+  SoftwareGraphNode,
 } from "../execution/software_graph.ts";
 import type { NodeOperations } from "./copies_and_fills.ts";
 import type { DriverCore } from "./core.ts";
@@ -101,7 +101,7 @@ export function captureAndGraphCalls(
   const { captures, scheduler, devices } = core;
   const graphs = new Map<bigint, SoftwareGraph>();
   const execs = new Map<bigint, ExecutableGraph>();
-  const conditions = new Map<bigint, Condition>();
+  const conditions = new Map<bigint, ConditionValue>();
   let captureCount = 0n;
 
   const graphOf = (graph: bigint, call: string): SoftwareGraph => {
@@ -111,14 +111,14 @@ export function captureAndGraphCalls(
     return execs.get(exec) ?? fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
   };
   /** Returns a node, and its graph. */
-  const nodeOf = (handle: bigint, call: string): { node: GraphNode; graph: SoftwareGraph } => {
+  const nodeOf = (handle: bigint, call: string): { node: SoftwareGraphNode; graph: SoftwareGraph } => {
     for (const graph of graphs.values()) {
       const node = graph.nodes.get(handle);
       if (node !== undefined) return { node, graph };
     }
     return fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
   };
-  const nodesOf = ({ nodes }: SoftwareGraph, handles: readonly bigint[], call: string): GraphNode[] => {
+  const nodesOf = ({ nodes }: SoftwareGraph, handles: readonly bigint[], call: string): SoftwareGraphNode[] => {
     return handles.map((handle) => nodes.get(handle) ?? fail(cudaErrorNumbers.cudaErrorInvalidValue, call));
   };
 
@@ -141,7 +141,7 @@ export function captureAndGraphCalls(
     if (new Set(before).size !== before.length) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
     const { operation, device = 0 } = create();
     const handle = core.newHandle();
-    found.add(new GraphNode(handle, { device, operation, dependencies: before }));
+    found.add(new SoftwareGraphNode(handle, { device, operation, dependencies: before }));
     return handle;
   };
 
@@ -172,8 +172,7 @@ export function captureAndGraphCalls(
 
   return {
     streamIsCapturing(device, stream) {
-      const found = streams.stream(device, stream, "cudaStreamIsCapturing");
-      return found.isDefault ? captures.areOrderedWith(found) : found.capture !== undefined;
+      return captures.excludes(streams.stream(device, stream, "cudaStreamIsCapturing"));
     },
     streamBeginCapture(device, stream, mode) {
       const call = "cudaStreamBeginCapture";
@@ -217,7 +216,7 @@ export function captureAndGraphCalls(
       const found = streams.stream(device, stream, call);
       const { none, active, invalidated } = streamCaptureStatus;
       const { capture } = found;
-      if (found.isDefault && captures.areOrderedWith(found)) {
+      if (found.isDefault && captures.excludes(found)) {
         fail(cudaErrorNumbers.cudaErrorStreamCaptureImplicit, call);
       }
       if (capture === undefined) return { status: none, id: 0n, graph: 0n, dependencies: [] };
@@ -332,7 +331,7 @@ export function captureAndGraphCalls(
       devices.check(device, call);
       const found = graphOf(graph, call);
       const values = core.linearMemory.conditions;
-      const condition = new Condition(core.newHandle(), { graph: found, defaultValue, values });
+      const condition = new ConditionValue(core.newHandle(), { graph: found, defaultValue, values });
       found.conditions.push(condition);
       conditions.set(condition.handle, condition);
       return condition.handle;

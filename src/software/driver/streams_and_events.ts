@@ -130,7 +130,9 @@ export class StreamsAndEvents {
         this.#streams.delete(stream);
       },
       streamQuery: (device, stream, options) => {
-        const found = this.#uncaptured(device, stream, "cudaStreamQuery");
+        const found = this.stream(device, stream, "cudaStreamQuery");
+        if (options !== undefined && captures.excludes(found)) return false;
+        captures.checkWait(found, "cudaStreamQuery");
         // Runs a slice of work, so that programs that poll without returning to the event loop make progress.
         if (!options?.peek && !scheduler.isDone(found)) scheduler.step();
         devices.check(found.device, "cudaStreamQuery");

@@ -8,12 +8,12 @@ import { areOrderedByDefaultStream, streamCaptureMode } from "../../driver.ts";
 import { cudaErrorNumbers } from "../../support/errors.ts";
 import type { Event, Stream } from "./streams.ts";
 import { fail } from "../failure.ts";
-import { GraphNode, type GraphOperation, type SoftwareGraph } from "./software_graph.ts";
+import { type GraphOperation, type SoftwareGraph, SoftwareGraphNode } from "./software_graph.ts";
 
 /** A record of an event in a capture, and the nodes before it. */
 export interface CapturedRecord {
   readonly capture: Capture;
-  readonly nodes: readonly GraphNode[];
+  readonly nodes: readonly SoftwareGraphNode[];
 }
 
 /** A capture of one or more streams. */
@@ -25,16 +25,18 @@ export class Capture {
   /** Whether the graph existed before the capture, and remains when the capture fails. */
   readonly isIntoGraph: boolean;
   /** The captured streams. Maps each to the nodes on which its next work will depend. */
-  readonly dependencies: Map<Stream, readonly GraphNode[]>;
+  readonly dependencies: Map<Stream, readonly SoftwareGraphNode[]>;
   isInvalidated = false;
   /** The nodes that were captured. */
-  readonly #captured: GraphNode[] = [];
+  readonly #captured: SoftwareGraphNode[] = [];
   /** The nodes that need not come before the next work of the origin. */
-  readonly #released: GraphNode[] = [];
+  readonly #released: SoftwareGraphNode[] = [];
 
   constructor(
     id: bigint,
-    { graph, origin, mode, after }: Pick<Capture, "graph" | "origin" | "mode"> & { after?: readonly GraphNode[] },
+    { graph, origin, mode, after }: Pick<Capture, "graph" | "origin" | "mode"> & {
+      after?: readonly SoftwareGraphNode[];
+    },
   ) {
     this.id = id;
     this.graph = graph;
@@ -46,7 +48,7 @@ export class Capture {
   }
 
   /** Makes a stream a part of the capture, with more nodes on which its next work depends. */
-  join(stream: Stream, nodes: readonly GraphNode[]): void {
+  join(stream: Stream, nodes: readonly SoftwareGraphNode[]): void {
     stream.capture = this;
     this.dependencies.set(stream, [...new Set([...this.dependencies.get(stream) ?? [], ...nodes])]);
   }
@@ -54,14 +56,14 @@ export class Capture {
   /** Adds a node for an operation on a stream. */
   add(stream: Stream, operation: GraphOperation, handle: bigint): void {
     const dependencies = this.dependencies.get(stream)!;
-    const node = new GraphNode(handle, { device: stream.device, operation, dependencies });
+    const node = new SoftwareGraphNode(handle, { device: stream.device, operation, dependencies });
     this.graph.add(node);
     this.#captured.push(node);
     this.dependencies.set(stream, [node]);
   }
 
   /** Replaces the nodes on which the next work of a captured stream depends. */
-  update(stream: Stream, nodes: readonly GraphNode[]): void {
+  update(stream: Stream, nodes: readonly SoftwareGraphNode[]): void {
     this.#released.push(...this.dependencies.get(stream)!);
     this.dependencies.set(stream, nodes);
   }
@@ -94,9 +96,9 @@ export class Captures {
     capture.release();
   }
 
-  /** Returns whether a stream that is ordered with the default stream of a device is being captured. */
-  areOrderedWith(defaultStream: Stream): boolean {
-    return this.#orderedWith(defaultStream).length > 0;
+  /** Returns whether a stream is captured, or is a default stream that is ordered with a captured stream. */
+  excludes(stream: Stream): boolean {
+    return stream.isDefault ? this.#orderedWith(stream).length > 0 : stream.capture !== undefined;
   }
 
   /** Throws if no work may be enqueued on a stream: its capture is invalid, or would have to wait for it. */

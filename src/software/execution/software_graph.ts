@@ -10,7 +10,7 @@ import type { GraphAllocation } from "./graph_memory.ts";
 import { type Scheduler, Stream, type Work } from "./streams.ts";
 
 /** A value that kernels set, and that decides which bodies of a node run. */
-export class Condition {
+export class ConditionValue {
   readonly handle: bigint;
   readonly graph: SoftwareGraph;
   /** The value at the beginning of each launch. Undefined if the value of the previous launch remains. */
@@ -49,7 +49,7 @@ export class Condition {
 
 /** What a conditional node runs. */
 export interface Branching {
-  readonly condition: Condition;
+  readonly condition: ConditionValue;
   /** One of `conditionalNodeType`. */
   readonly type: number;
   readonly bodies: readonly SoftwareGraph[];
@@ -74,17 +74,17 @@ export interface GraphOperation {
 }
 
 /** A node of a graph. */
-export class GraphNode {
+export class SoftwareGraphNode {
   readonly handle: bigint;
   readonly device: number;
   readonly operation: GraphOperation;
   /** The nodes of the same graph that come before this one. */
-  readonly dependencies: Set<GraphNode>;
+  readonly dependencies: Set<SoftwareGraphNode>;
 
   constructor(handle: bigint, { device, operation, dependencies }: {
     device: number;
     operation: GraphOperation;
-    dependencies: Iterable<GraphNode>;
+    dependencies: Iterable<SoftwareGraphNode>;
   }) {
     this.handle = handle;
     this.device = device;
@@ -97,28 +97,28 @@ export class GraphNode {
 export class SoftwareGraph {
   readonly handle: bigint;
   /** The nodes by their handles, in the order in which they were added. */
-  readonly nodes: Map<bigint, GraphNode> = new Map();
+  readonly nodes: Map<bigint, SoftwareGraphNode> = new Map();
   /** The nodes of the graph of which this one is a clone. Maps each to its clone. */
-  readonly clones: ReadonlyMap<bigint, GraphNode>;
+  readonly clones: ReadonlyMap<bigint, SoftwareGraphNode>;
   /** The values that kernels of the graph set. */
-  readonly conditions: Condition[] = [];
+  readonly conditions: ConditionValue[] = [];
   /** The number of executable graphs that were made of this one and are not destroyed. */
   executables = 0;
   #isDestroyed = false;
 
-  constructor(handle: bigint, clones: ReadonlyMap<bigint, GraphNode> = new Map()) {
+  constructor(handle: bigint, clones: ReadonlyMap<bigint, SoftwareGraphNode> = new Map()) {
     this.handle = handle;
     this.clones = clones;
     for (const node of clones.values()) this.nodes.set(node.handle, node);
   }
 
-  add(node: GraphNode): void {
+  add(node: SoftwareGraphNode): void {
     this.nodes.set(node.handle, node);
     node.operation.allocation?.hold();
   }
 
   /** Removes a node, and the edges from and to it. */
-  delete(node: GraphNode): void {
+  delete(node: SoftwareGraphNode): void {
     this.nodes.delete(node.handle);
     for (const { dependencies } of this.nodes.values()) dependencies.delete(node);
   }
@@ -141,11 +141,11 @@ export class SoftwareGraph {
 
   /** Returns a copy of the graph. */
   clone(newHandle: () => bigint): SoftwareGraph {
-    const clones = new Map<bigint, GraphNode>();
+    const clones = new Map<bigint, SoftwareGraphNode>();
     for (const { handle, device, operation } of this.nodes.values()) {
       const { child } = operation;
       const own = child === undefined ? operation : { ...operation, child: child.clone(newHandle) };
-      clones.set(handle, new GraphNode(newHandle(), { device, operation: own, dependencies: [] }));
+      clones.set(handle, new SoftwareGraphNode(newHandle(), { device, operation: own, dependencies: [] }));
     }
     for (const { handle, dependencies } of this.nodes.values()) {
       for (const dependency of dependencies) clones.get(handle)!.dependencies.add(clones.get(dependency.handle)!);
@@ -154,10 +154,10 @@ export class SoftwareGraph {
   }
 
   /** Returns the nodes in an order in which each comes after those that it depends on, or a node of a circle. */
-  sorted(): { readonly nodes: readonly GraphNode[]; readonly circular: GraphNode | undefined } {
-    const sorted = new Set<GraphNode>();
-    const waiting = new Map<GraphNode, number>();
-    const dependents = new Map<GraphNode, GraphNode[]>();
+  sorted(): { readonly nodes: readonly SoftwareGraphNode[]; readonly circular: SoftwareGraphNode | undefined } {
+    const sorted = new Set<SoftwareGraphNode>();
+    const waiting = new Map<SoftwareGraphNode, number>();
+    const dependents = new Map<SoftwareGraphNode, SoftwareGraphNode[]>();
     for (const node of this.nodes.values()) {
       waiting.set(node, node.dependencies.size);
       if (node.dependencies.size === 0) sorted.add(node);
@@ -200,7 +200,7 @@ export class SoftwareGraph {
 
 /** A node of an executable graph. */
 interface ExecutableNode {
-  readonly node: GraphNode;
+  readonly node: SoftwareGraphNode;
   readonly dependencies: readonly ExecutableNode[];
   /** The nodes of the graph that the node runs. */
   readonly child: ExecutableNodes | undefined;
@@ -223,7 +223,7 @@ class ExecutableNodes {
       const result = graphInstantiateResult.invalidStructure;
       throw new GraphError(cudaErrorInvalidValue, "cudaGraphInstantiate", { result, node: circular.handle });
     }
-    const made = new Map<GraphNode, ExecutableNode>();
+    const made = new Map<SoftwareGraphNode, ExecutableNode>();
     for (const node of nodes) {
       const { operation } = node;
       made.set(node, {
@@ -268,7 +268,9 @@ class ExecutableNodes {
    * the order in which they were added, and their dependencies in the order of the edges. Returns the difference
    * between the graphs if there is one.
    */
-  #pairedWith(graph: SoftwareGraph): Map<GraphNode, ExecutableNode> | { result: number; node: bigint | undefined } {
+  #pairedWith(
+    graph: SoftwareGraph,
+  ): Map<SoftwareGraphNode, ExecutableNode> | { result: number; node: bigint | undefined } {
     const { topologyChanged } = graphExecUpdateResult;
     const own = [...this.byHandle.values()];
     const others = [...graph.nodes.values()];

@@ -1,0 +1,357 @@
+/**
+ * The captures of a session's streams. While a stream is captured, the session's calls go through a layer that refuses
+ * what CUDA would refuse, before CUDA does: most of its refusals invalidate the capture, and those of the layer do not.
+ *
+ * @module
+ */
+import { type CallEffects, effectsOf } from "../../call_effects.ts";
+import {
+  defaultStream,
+  type Driver,
+  type HostAllocation,
+  type KernelLaunch,
+  legacyStream,
+  streamFlags,
+} from "../../driver.ts";
+import { intercept } from "../../driver_layers.ts";
+import type { Allocation } from "../../memory/allocation.ts";
+import type { DeviceBuffer } from "../../memory/device_buffer.ts";
+import { cannot, ignoreLoss } from "../../support/driver_errors.ts";
+import { type CudaError, cudaErrorNumbers, explainedError } from "../../support/errors.ts";
+import type { CudaStream } from "../streams/cuda_stream.ts";
+import { GraphResources } from "./graph_resources.ts";
+
+/** The members of a session that captures use. */
+interface CaptureSession {
+  readonly driver: Driver;
+  createMarker(device: number): bigint;
+  isMarker(event: bigint): boolean;
+  destroyMarker(marker: bigint): void;
+}
+
+/** A stream that is captured. */
+interface CapturedStream {
+  readonly device: number;
+  /** One of `streamFlags`. */
+  readonly flags: number;
+  /** An event that was recorded behind the stream's work before it was captured. */
+  readonly marker: bigint;
+}
+
+/** A capture that has begun. */
+export class ActiveCapture {
+  /** The stream on which the capture began, and must end. */
+  readonly origin: CudaStream;
+  /** What the captured work uses, for the graph. */
+  readonly resources: GraphResources = new GraphResources();
+  /** Called when the capture has ended, with or without a graph. */
+  readonly afterwards: (() => void)[] = [];
+  /** Ends the capture without a graph. */
+  readonly drop: () => void;
+
+  readonly #allocateHost: (byteLength: number) => HostAllocation;
+  readonly #freeHost: (memory: HostAllocation) => void;
+
+  constructor(
+    origin: CudaStream,
+    { drop, allocateHost, freeHost }: {
+      drop: () => void;
+      allocateHost: (byteLength: number) => HostAllocation;
+      freeHost: (memory: HostAllocation) => void;
+    },
+  ) {
+    this.origin = origin;
+    this.drop = drop;
+    this.#allocateHost = allocateHost;
+    this.#freeHost = freeHost;
+  }
+
+  /** Adds memory that was allocated in the capture. */
+  own(allocation: Allocation, buffer: DeviceBuffer): void {
+    this.resources.owned.set(allocation, buffer);
+  }
+
+  /** Returns a page-locked copy of bytes, which is kept as long as the graph. */
+  keepBytes(bytes: Uint8Array): Uint8Array {
+    const memory = this.#allocateHost(bytes.byteLength);
+    this.resources.keep(memory, () => () => this.#freeHost(memory));
+    const copy = new Uint8Array(memory.buffer, 0, bytes.byteLength);
+    copy.set(bytes);
+    return copy;
+  }
+}
+
+/** The calls about streams that harm no capture, whichever stream they name. */
+const harmless: ReadonlySet<PropertyKey> = new Set(["streamIsCapturing", "streamGetCaptureInfo", "streamBeginCapture"]);
+
+/** The captures that a session has begun and not ended. */
+export class SessionCaptures {
+  /** Whether there is a capture. All that captures need of other code is done only then. */
+  isActive = false;
+  readonly #session: CaptureSession;
+  /** The captured streams, by handle. */
+  readonly #streams = new Map<bigint, CapturedStream & { readonly capture: ActiveCapture }>();
+  /** For each device, an event that orders one stream behind another. It is recorded again for each wait. */
+  readonly #orderingEvents = new Map<number, bigint>();
+  /** The events whose latest record is a part of a capture. */
+  readonly #events = new Map<bigint, ActiveCapture>();
+  #layer: { readonly base: Driver; readonly driver: Driver } | undefined;
+
+  constructor(session: CaptureSession) {
+    this.#session = session;
+  }
+
+  /** Returns the layer over a driver through which the session's calls go while a stream is captured. */
+  guard(base: Driver): Driver {
+    if (this.#layer?.base !== base) this.#layer = { base, driver: this.#guarded(base) };
+    return this.#layer.driver;
+  }
+
+  /** Returns the capture that a stream of the session is a part of. */
+  of(stream: bigint): ActiveCapture | undefined {
+    return this.#streams.get(stream)?.capture;
+  }
+
+  /** Returns the event that was recorded behind a captured stream's work before the capture. */
+  markerBefore(stream: bigint): bigint | undefined {
+    return this.#streams.get(stream)?.marker;
+  }
+
+  /** Whether the latest record of an event is a part of a capture. */
+  hasRecorded(event: bigint): boolean {
+    return this.#events.has(event);
+  }
+
+  /** Adds a capture that is about to begin on `capture.origin`. */
+  add(capture: ActiveCapture): void {
+    const { device, unsafeHandle } = capture.origin;
+    this.#join(capture, this.#session.driver, { device: device.ordinal, stream: unsafeHandle });
+    this.isActive = true;
+  }
+
+  /** Removes a capture that has ended, or could not begin. */
+  delete(capture: ActiveCapture): void {
+    for (const [handle, stream] of this.#streams) {
+      if (stream.capture !== capture) continue;
+      this.#streams.delete(handle);
+      this.#session.destroyMarker(stream.marker);
+    }
+    for (const [event, other] of this.#events) if (other === capture) this.#events.delete(event);
+    this.isActive = this.#streams.size > 0;
+    for (const callback of capture.afterwards.splice(0)) ignoreLoss(callback);
+  }
+
+  /** Returns an event of a device for making a stream wait for another stream's work so far. */
+  orderingEvent(device: number): bigint {
+    let event = this.#orderingEvents.get(device);
+    if (event === undefined) this.#orderingEvents.set(device, event = this.#session.createMarker(device));
+    return event;
+  }
+
+  /** Throws if a stream is captured: the host can read nothing that a capture copies. */
+  refuseRead(stream: CudaStream): void {
+    this.refuse(stream, "cudaMemcpyAsync", readsNothing);
+  }
+
+  /** Throws if a stream is captured, for a call that waits for its work. */
+  refuseWait(stream: CudaStream): void {
+    this.refuse(stream, "cudaStreamSynchronize", `the stream ${isCaptured}`);
+  }
+
+  /**
+   * Throws if a stream is captured, for memory that may be handed out again while a graph uses it.
+   *
+   * @param what the action, phrased to follow "Cannot"
+   */
+  refuseReuse(stream: CudaStream, what: string): void {
+    try {
+      this.refuse(stream, "cudaMallocFromPoolAsync", reusesNothing);
+    } catch (error) {
+      throw cannot(what, error);
+    }
+  }
+
+  /** Throws if memory would be freed in a capture, unless it is memory of the capture's graph. */
+  checkFree(allocation: Allocation, stream: CudaStream): void {
+    const capture = this.of(stream.unsafeHandle);
+    if (capture === undefined || capture.resources.owned.has(allocation)) return;
+    const what = `free the buffer of ${allocation.byteLength} bytes on device ${allocation.device.ordinal}`;
+    throw cannot(what, refusal("cudaErrorStreamCaptureUnsupported", "cudaFreeAsync", freesNothing));
+  }
+
+  /** Throws if a stream is captured, for a call that cannot be a part of a graph. */
+  refuse(stream: CudaStream, call: string, why: string): void {
+    if (!this.isActive || this.of(stream.unsafeHandle) === undefined) return;
+    throw refusal("cudaErrorStreamCaptureUnsupported", call, why);
+  }
+
+  /** Drops all captures, at the end of the session. */
+  dropAll(): void {
+    for (const { capture } of [...this.#streams.values()]) ignoreLoss(capture.drop);
+  }
+
+  #join(
+    capture: ActiveCapture,
+    driver: Driver,
+    { device, stream }: { readonly device: number; readonly stream: bigint },
+  ): void {
+    const marker = this.#session.createMarker(device);
+    try {
+      const flags = driver.streamGetFlags(device, stream);
+      driver.eventRecord(device, marker, stream);
+      this.#streams.set(stream, { capture, device, flags, marker });
+    } catch (error) {
+      this.#session.destroyMarker(marker);
+      throw error;
+    }
+  }
+
+  #guarded(base: Driver): Driver {
+    const calls: Partial<Driver> = {
+      eventRecord: (device, event, stream) => {
+        // The event would become a part of the capture: it could neither be queried nor waited for any more.
+        if (this.#streams.has(stream) && this.#session.isMarker(event) && !this.#isOrdering(device, event)) {
+          throw refusal("cudaErrorStreamCaptureUnsupported", "cudaEventRecord", `the stream ${isCaptured}`);
+        }
+        base.eventRecord(device, event, stream);
+        this.#noteRecord(event, stream);
+      },
+      streamWaitEvent: (device, stream, event, flags) => {
+        if (!flags) this.#beforeWait(base, { device, stream, event });
+        base.streamWaitEvent(device, stream, event, flags);
+      },
+      streamQuery: (device, stream, options) => {
+        if (options !== undefined && this.#excludes(device, stream)) return false;
+        return base.streamQuery(device, stream, options);
+      },
+      eventDestroy: (device, event) => {
+        base.eventDestroy(device, event);
+        this.#events.delete(event);
+      },
+    };
+    return intercept(base, calls, (name, method) => {
+      const check = this.#checkOf(name);
+      if (check === undefined) return method.bind(base);
+      return (...parameters) => {
+        check(parameters);
+        return Reflect.apply(method, base, parameters);
+      };
+    });
+  }
+
+  /** Returns a function that throws if a call with the given parameters would fail because of a capture. */
+  #checkOf(name: PropertyKey): ((parameters: readonly unknown[]) => void) | undefined {
+    const effects: CallEffects = effectsOf(name);
+    const { stream, endsCapture = false, blocksOn } = effects;
+    const call = `cuda${String(name)[0]!.toUpperCase()}${String(name).slice(1)}`;
+    if (stream === "all" || blocksOn === "device" && endsCapture) {
+      return ([device]) => this.#checkDevice(device as number, call);
+    }
+    if (stream === "launch") return ([launch]) => this.#checkStream(launch as KernelLaunch, { call, endsCapture });
+    if (stream !== undefined) {
+      if (harmless.has(name)) return undefined;
+      return (parameters) => {
+        // The library's own queries are answered without CUDA.
+        if (name === "streamQuery" && parameters[2] !== undefined) return;
+        const [device, handle] = [parameters[0] as number, parameters[stream] as bigint];
+        this.#checkStream({ device, stream: handle }, { call, endsCapture });
+      };
+    }
+    return endsCapture ? (parameters) => this.#checkEvents(parameters, call) : undefined;
+  }
+
+  #checkStream(
+    { device, stream }: { readonly device: number; readonly stream: bigint },
+    { call, endsCapture }: { readonly call: string; readonly endsCapture: boolean },
+  ): void {
+    if (isDefault(stream)) {
+      if (!this.#hasBlocking(device)) return;
+      throw refusal("cudaErrorStreamCaptureImplicit", call, besideBlocking);
+    }
+    if (endsCapture && this.#streams.has(stream)) {
+      const why = call.startsWith("cudaGraph") ? launchesNothing : `the stream ${isCaptured}`;
+      throw refusal("cudaErrorStreamCaptureUnsupported", call, why);
+    }
+  }
+
+  #checkDevice(device: number, call: string): void {
+    for (const stream of this.#streams.values()) {
+      if (stream.device !== device) continue;
+      throw refusal("cudaErrorStreamCaptureUnsupported", call, `a stream of the device ${isCaptured}`);
+    }
+  }
+
+  #checkEvents(parameters: readonly unknown[], call: string): void {
+    for (const event of parameters) {
+      if (!this.#events.has(event as bigint)) continue;
+      throw refusal("cudaErrorCapturedEvent", call, onlyOrders);
+    }
+  }
+
+  #beforeWait(base: Driver, { device, stream, event }: { device: number; stream: bigint; event: bigint }): void {
+    const call = "cudaStreamWaitEvent";
+    const own = this.of(stream);
+    const captured = this.#events.get(event);
+    if (captured === undefined) {
+      if (own === undefined) return;
+      throw refusal("cudaErrorStreamCaptureIsolation", call, isFromOutside);
+    }
+    if (own === captured) return;
+    if (own !== undefined) throw refusal("cudaErrorStreamCaptureMerge", call, "the event belongs to another capture");
+    if (isDefault(stream)) throw refusal("cudaErrorStreamCaptureImplicit", call, besideBlocking);
+    this.#join(captured, base, { device, stream });
+  }
+
+  #isOrdering(device: number, event: bigint): boolean {
+    return this.#orderingEvents.get(device) === event;
+  }
+
+  #noteRecord(event: bigint, stream: bigint): void {
+    const capture = this.of(stream);
+    if (capture === undefined) this.#events.delete(event);
+    else this.#events.set(event, capture);
+  }
+
+  /** Whether a stream can neither be queried nor waited for because of a capture. */
+  #excludes(device: number, stream: bigint): boolean {
+    return isDefault(stream) ? this.#hasBlocking(device) : this.#streams.has(stream);
+  }
+
+  #hasBlocking(device: number): boolean {
+    for (const stream of this.#streams.values()) {
+      if (stream.flags !== streamFlags.nonBlocking && stream.device === device) return true;
+    }
+    return false;
+  }
+}
+
+const isCaptured = "is being captured into a graph; end the capture first, and wait after a launch of the graph";
+const readsNothing = "the stream is being captured; copy to a HostBuffer in the capture, and read that after a launch";
+const reusesNothing =
+  "the stream is being captured, and the memory would be handed out again while the graph uses it; allocate it before " +
+  "the capture, or with allocate of a pool";
+const freesNothing = "the stream is being captured; free it after the capture, or on a stream that is not captured";
+const launchesNothing =
+  "the stream is being captured, and CUDA launches no graph in a capture; use another stream, or launch it afterwards";
+const onlyOrders =
+  "the event was recorded in a capture, where it only orders streams; wait after a launch of the graph";
+const isFromOutside =
+  "the event was not recorded in the capture; wait for it before the capture, or record it on a stream of the capture";
+const besideBlocking =
+  "the default stream would have to wait for a stream that is being captured; use another stream, " +
+  "or capture a stream that is nonBlocking";
+
+/** The code of an error that a capture causes. */
+type CaptureErrorCode = Extract<
+  keyof typeof cudaErrorNumbers,
+  `cudaErrorStreamCapture${string}` | "cudaErrorCapturedEvent"
+>;
+
+/** Returns the error that CUDA would return for a call. */
+function refusal(code: CaptureErrorCode, call: string, why: string): CudaError {
+  return explainedError(cudaErrorNumbers[code], call, why);
+}
+
+function isDefault(stream: bigint): boolean {
+  return stream === defaultStream || stream === legacyStream;
+}
