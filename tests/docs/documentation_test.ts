@@ -52,6 +52,8 @@ const notRun: Readonly<Record<string, string>> = {
   "src/sharing/store/store_client.ts": "connects to another process",
   "src/sharing/transport/unix_listener.ts": "listens where this user may not",
   "src/sharing/transport/unix_socket.ts": "connects to another process",
+  "src/weights/moved_weights.ts": "needs weights in a store",
+  "src/weights/weights.ts": "needs weights in a store",
 };
 const isRun = (block: Block) => !(isFragment(block) && block.file in notRun);
 /** Each script costs a process; .ci/long includes all of them. */
