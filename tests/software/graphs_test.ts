@@ -1,8 +1,9 @@
-/** Graphs of the software device: random ones against sequential execution, under several schedules. */
+/** Graphs of the software device: random ones against sequential execution, under several schedules and on a GPU. */
 import { assertEquals, assertThrows } from "@std/assert";
 import {
   conditionalNodeType,
   defaultStream,
+  type Driver,
   type GraphFill,
   graphInstantiateFlags,
   type KernelLaunch,
@@ -13,6 +14,7 @@ import { CudaError } from "../../src/support/errors.ts";
 import { GraphError, graphExecUpdateResult, graphInstantiateResult } from "../../src/support/graph_errors.ts";
 import type { Schedule } from "../../src/software/schedule.ts";
 import { SoftwareDriver } from "../../src/software/software_driver.ts";
+import { driverNamed } from "../support/drivers.ts";
 import { isLong, test } from "../support/test.ts";
 
 /** A cell becomes three times itself, plus another cell, plus a constant. */
@@ -70,13 +72,13 @@ function randomNumbers(seed: number): (below: number) => number {
 
 /** Builds graphs on a driver, and changes and launches them. */
 class Player {
-  readonly driver: SoftwareDriver;
+  readonly driver: Driver;
   readonly #random: (below: number) => number;
   readonly #mix: bigint;
   readonly #streams: readonly bigint[];
 
-  constructor(seed: number, schedule: Schedule | undefined) {
-    const driver = this.driver = new SoftwareDriver({ devices: 1, peers: true, ...schedule && { schedule } });
+  constructor(seed: number, driver: Driver) {
+    this.driver = driver;
     this.#random = randomNumbers(seed);
     this.#mix = driver.moduleGetFunction(driver.moduleLoadData(0, mixPtx), "mix");
     const created = [0, 1].map(() => driver.streamCreateWithPriority(0, streamFlags.nonBlocking, 0));
@@ -138,7 +140,7 @@ class Player {
     const count = hasMemory ? cells + 1 : cells;
     const roots: bigint[] = [];
     let memory = 0n;
-    const operations = Array.from({ length: 3 + this.#random(12) }, () => this.#operation(count));
+    const operations = Array.from({ length: 4 + this.#random(12) }, () => this.#operation(count));
     if (hasMemory) {
       const props = { handleTypes: 0, location: { type: 1, id: 0 }, maxSize: 0n };
       const allocated = driver.graphAddMemAllocNode(graph, [], props, [], cellBytes);
@@ -229,28 +231,42 @@ function run(operations: readonly Operation[], values: Uint32Array): void {
 const schedules: readonly (Schedule | undefined)[] = [undefined, "oldest", "newest", "random:1", "random:2"];
 const graphsPerSchedule = isLong ? 2000 : 40;
 
+/** Plays with random graphs, four at a time. */
+function play(player: Player): void {
+  const { driver } = player;
+  for (let count = 0; count < graphsPerSchedule; count += 4) {
+    const graphs = Array.from({ length: 4 }, () => player.build());
+    for (const one of graphs) player.remember(one);
+    for (let step = 0; step < 5; step++) for (const one of graphs) player.change(one);
+    for (const [index, one] of graphs.entries()) {
+      // Memory that a pending launch uses is released when the launch is complete.
+      if (index % 2 === 0) driver.graphExecDestroy(one.exec);
+      driver.graphDestroy(one.graph);
+    }
+    for (const [index, one] of graphs.entries()) {
+      player.check(one, `graph ${count + index}`);
+      if (index % 2 > 0) driver.graphExecDestroy(one.exec);
+      driver.free(0, one.base);
+    }
+  }
+}
+
 for (const schedule of schedules) {
   test(`random graphs are executed as if one node after the other ran, schedule ${schedule ?? "by turns"}`, () => {
-    const player = new Player(schedules.indexOf(schedule) + 1, schedule);
-    for (let count = 0; count < graphsPerSchedule; count += 4) {
-      const graphs = Array.from({ length: 4 }, () => player.build());
-      for (const one of graphs) player.remember(one);
-      for (let step = 0; step < 5; step++) for (const one of graphs) player.change(one);
-      for (const [index, one] of graphs.entries()) {
-        // Memory that a pending launch uses is released when the launch is complete.
-        if (index % 2 === 0) player.driver.graphExecDestroy(one.exec);
-        player.driver.graphDestroy(one.graph);
-      }
-      for (const [index, one] of graphs.entries()) {
-        player.check(one, `graph ${count + index}`);
-        if (index % 2 > 0) player.driver.graphExecDestroy(one.exec);
-        player.driver.free(0, one.base);
-      }
-    }
-    assertEquals(player.driver.deviceGetGraphMemAttribute(0, 0), 0n);
-    player.driver.close();
+    const driver = new SoftwareDriver({ devices: 1, peers: true, ...schedule && { schedule } });
+    play(new Player(schedules.indexOf(schedule) + 1, driver));
+    assertEquals(driver.deviceGetGraphMemAttribute(0, 0), 0n);
+    driver.close();
   });
 }
+
+const { skip, open: openCuda } = driverNamed("cuda");
+test("random graphs are executed as if one node after the other ran [cuda]", { skip }, async () => {
+  const driver = openCuda();
+  await driver.deviceInitialize(0);
+  play(new Player(1, driver));
+  driver.close();
+});
 
 test("nodes without an order run in the order of the schedule", () => {
   const lastOf = (schedule: Schedule) => {
