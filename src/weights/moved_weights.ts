@@ -23,7 +23,7 @@ import { isDigest } from "../support/sha256.ts";
 import { checkOptions, type KnownOptions, whatIs } from "../support/validation.ts";
 import { throwIfAborted } from "../support/waiting/waiting.ts";
 import { RangeError, TypeError } from "../support/program_errors.ts";
-import { checkRevision, GrowingRevision } from "./revision.ts";
+import { checkRevision, GrowingRevision, sharingOf } from "./revision.ts";
 import { manifestOf, readDescription, summaryOfWeights, type WeightsDescription } from "./weights_metadata.ts";
 
 /** Options of `offloadWeights`. */
@@ -231,11 +231,13 @@ export async function restoreWeights(
         await client.create(name, byteLength, { ...waiting, rank, set, ...device === undefined ? {} : { device } }),
       );
       const { buffer } = memory;
-      const { digest } = await reading(
+      const { digest, tensors } = await reading(
         file,
         () => readWeights(`${path}/${file}`, { name, metadata, buffer, signal }),
       );
-      const stated = digest === undefined ? {} : { digest };
+      const stated = digest === undefined
+        ? {}
+        : { digest, share: await sharingOf({ metadata, buffer, tensors, digest }, signal) };
       publications.push(() => memory.publish(buffer.stream, { ...waiting, metadata, keep, ...stated }));
     }
     await Promise.all(publications.map((publish) => publish()));

@@ -4,10 +4,10 @@
  * @module
  */
 
-import { type DeviceBuffer, SharingError } from "../../mod.ts";
+import { type DeviceBuffer, type JsonValue, type ShareMemoryOptions, SharingError } from "../../mod.ts";
 import { formatName, type SafetensorsTensor } from "../files/safetensors_header.ts";
 import { treeDigests } from "./tree_digest.ts";
-import type { WeightsDescription } from "./weights_metadata.ts";
+import { listOfTensors, type WeightsDescription } from "./weights_metadata.ts";
 
 /** The properties of a tensor that its revision depends on. */
 export interface DigestedTensor {
@@ -115,6 +115,31 @@ export async function revisionOfDigests(
   return await revisionOf(tensors.map(({ name, dtype, shape }, index) => (
     { name, dtype: formatName(name, dtype), shape, digest: digests[index]! }
   )));
+}
+
+/**
+ * Returns how weights in new memory share the memory of the same weights: if the lists of their tensors are equal, and
+ * the revision of the other memory is theirs.
+ */
+export async function sharingOf(
+  { metadata, buffer, tensors, digest }: {
+    readonly metadata: JsonValue;
+    readonly buffer: DeviceBuffer;
+    readonly tensors: readonly SafetensorsTensor[];
+    readonly digest: string;
+  },
+  signal: AbortSignal | undefined,
+): Promise<ShareMemoryOptions> {
+  const layoutIn = async (buffer: DeviceBuffer): Promise<string> => {
+    const list = Uint8Array.from(await listOfTensors(metadata, buffer));
+    return new Uint8Array(await crypto.subtle.digest("SHA-256", list)).toHex();
+  };
+  const layout = await layoutIn(buffer);
+  return {
+    layout,
+    isSame: async (other) =>
+      await layoutIn(other) === layout && await revisionOfTensors(tensors, other, signal) === digest,
+  };
 }
 
 /**

@@ -21,7 +21,7 @@ import { isDigest, minimumDigits } from "../support/sha256.ts";
 import { checkBoolean, checkOptions, type KnownOptions } from "../support/validation.ts";
 import { fileDigests } from "./file_digests.ts";
 import { bringBack } from "./moved_weights.ts";
-import { checkRevision, revisionOfDigests, revisionOfTensors } from "./revision.ts";
+import { checkRevision, revisionOfDigests, revisionOfTensors, sharingOf } from "./revision.ts";
 import {
   checkCapability,
   differenceOf,
@@ -311,18 +311,13 @@ export async function publishWeights(
           "the file may have been written meanwhile",
       );
     }
-    const isSame = async (other: DeviceBuffer): Promise<boolean> => {
-      const { manifest } = encoded;
-      const list = manifest && await other.subarray(end).read(Uint8Array);
-      return list?.every((byte, index) => byte === manifest![index]) !== false &&
-        await revisionOfTensors(tensors, other, signal) === digest;
-    };
+    const metadata = encoded.metadata({ digest, rank, set, device: buffer.device });
     const entry = await memory.publish(buffer.stream, {
       ...waiting,
-      metadata: encoded.metadata({ digest, rank, set, device: buffer.device }),
+      metadata,
       digest,
       keep,
-      ...share ? { share: { layout: await encoded.layout(), isSame } } : {},
+      ...share ? { share: await sharingOf({ metadata, buffer, tensors, digest }, signal) } : {},
     });
     const dispose = () => memory[Symbol.asyncDispose]();
     return new Weights({

@@ -60,8 +60,6 @@ export interface ManifestPlace {
 export interface EncodedTensors {
   /** The list in UTF-8, to be stored in the memory after the tensors. Undefined if the list is part of the metadata. */
   readonly manifest: Uint8Array<ArrayBuffer> | undefined;
-  /** Computes a digest of the list, as 64 hexadecimal digits. */
-  layout(): Promise<string>;
   /** Returns the metadata to publish the entry with. */
   metadata(stated: StatedWeights): JsonValue;
 }
@@ -99,13 +97,12 @@ export function encodeTensors(tensors: readonly SafetensorsTensor[], end: number
     { name, dtype: formatName(name, dtype), shape: [...shape], byteOffset, byteLength, kind: "tensor" }
   ));
   const json = JSON.stringify(listed);
-  const list = new TextEncoder().encode(json);
-  const layout = async () => new Uint8Array(await crypto.subtle.digest("SHA-256", list)).toHex();
   if (json.length <= maximumListed) {
-    return { manifest: undefined, layout, metadata: (stated) => ({ ...membersOf(stated), tensors: listed }) };
+    return { manifest: undefined, metadata: (stated) => ({ ...membersOf(stated), tensors: listed }) };
   }
-  const place = { byteOffset: end, byteLength: list.length };
-  return { manifest: list, layout, metadata: (stated) => ({ ...membersOf(stated), manifest: place }) };
+  const manifest = new TextEncoder().encode(json);
+  const place = { byteOffset: end, byteLength: manifest.length };
+  return { manifest, metadata: (stated) => ({ ...membersOf(stated), manifest: place }) };
 }
 
 function membersOf({ digest, rank, set, device }: StatedWeights): Record<string, JsonValue> {
@@ -195,6 +192,15 @@ export function checkCapability(name: string, { capability }: WeightsDescription
     `Cannot use the weights ${JSON.stringify(name)}: they were published with capability ${capability}, and this ` +
       `process has ${own}; publish them anew, or from files`,
   );
+}
+
+/** Returns the list of the tensors in an entry's memory, in UTF-8. Its digest is that of the layout. */
+export async function listOfTensors(metadata: JsonValue, buffer: DeviceBuffer): Promise<Uint8Array> {
+  const place = manifestOf(metadata, buffer);
+  if (place !== undefined) {
+    return await buffer.subarray(place.byteOffset, place.byteOffset + place.byteLength).read(Uint8Array);
+  }
+  return new TextEncoder().encode(JSON.stringify(isObject(metadata) ? metadata.tensors : null));
 }
 
 /** Returns where the list of tensors lies in an entry's memory; undefined if it is part of the metadata. */

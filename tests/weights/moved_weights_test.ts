@@ -195,6 +195,29 @@ movedTest("models take turns on a device that has room for one", async ({ cuda, 
   assert(descriptors() <= before.descriptors + 4, `${descriptors()} descriptors, and ${before.descriptors} before`);
 }, { maxSize: 2 ** 21 });
 
+movedTest(
+  "weights that share memory share it again when they are restored",
+  async ({ cuda, client, folder, publish }) => {
+    const digests = [
+      await publish("x", 3),
+      await publish("y", 3),
+      await publish("many", 3, 2000),
+      await publish("too", 3, 2000),
+    ];
+    await saveWeights(client, folder);
+    await using store = MemoryStore.listen(cuda, `${folder}/next`);
+    await using next = await StoreClient.connect(cuda, store.path);
+    assertEquals((await restoreWeights(next, folder)).refused, []);
+    const { entries, statistics } = store.status()!;
+    const sizes = entries.map(({ byteLength }) => Math.ceil(byteLength / 2 ** 21) * 2 ** 21);
+    assertEquals(statistics.byteLength, sizes[0]! + sizes[2]!);
+    for (const [index, name] of ["x", "y", "many", "too"].entries()) {
+      await using held = await mapWeights(next, name);
+      assertEquals([await held.verify(), await valuesOf(held)], [digests[index], [3, 3]]);
+    }
+  },
+);
+
 movedTest("very many tensors come back from a file, with their list", async ({ client, folder, publish }) => {
   const digest = await publish("many", 3, 2000);
   await offloadWeights(client, "many", { to: folder });
