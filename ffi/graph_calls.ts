@@ -8,6 +8,7 @@ import {
   graphMemAttribute,
   graphNodeType,
   type KernelLaunch,
+  memLocationType,
   streamCaptureStatus,
 } from "../src/driver.ts";
 import { CudaError, cudaErrorNumbers } from "../src/support/errors.ts";
@@ -232,6 +233,7 @@ export function graphCalls(cuda: DriverFunctions, { makeCurrent, check }: Driver
       return wordOut[0]!;
     },
     graphAddMemAllocNode(graph, dependencies, props, accesses, byteLength) {
+      if (props.location.type === memLocationType.device) makeCurrent(props.location.id);
       const bytes = new Uint8Array(memAllocNodeParamsLayout.byteLength);
       const view = new DataView(bytes.buffer);
       const descriptions = encodeAccess(accesses);
