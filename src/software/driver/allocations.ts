@@ -83,7 +83,11 @@ export function deviceMemoryCalls({ core, streams, memory, pools, graphMemory }:
       if (byteLength === 0) return 0n;
       if (target.capture !== undefined) {
         if (found.handleTypes !== memHandleType.none) fail(cudaErrorNumbers.cudaErrorNotSupported, call);
-        const { address, operation } = graphMemory.allocate(found.device ?? target.device, byteLength, call);
+        const { address, operation } = graphMemory.allocate({
+          device: found.device ?? target.device,
+          byteLength,
+          after: target.capture.dependencies.get(target)!,
+        }, call);
         core.submit(target, operation);
         return address;
       }
@@ -114,7 +118,7 @@ export function deviceMemoryCalls({ core, streams, memory, pools, graphMemory }:
       const ofGraph = graphMemory.at(address);
       if (ofGraph !== undefined) {
         if (!ofGraph.isAlive) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
-        scheduler.enqueue(target, ofGraph.free(), { outlivesDevice: true });
+        graphMemory.free(ofGraph, target);
         return;
       }
       enqueueFree(freeable(address, call), target);
@@ -138,7 +142,8 @@ export function deviceMemoryCalls({ core, streams, memory, pools, graphMemory }:
       if (ofGraph !== undefined) {
         core.finishWork(device, call);
         if (!ofGraph.isAlive) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
-        ofGraph.free()();
+        const freed = graphMemory.free(ofGraph, streams.defaultStream(ofGraph.memory.device));
+        scheduler.runUntil(() => freed.done);
         return;
       }
       const found = freeable(address, call);

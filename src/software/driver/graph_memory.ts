@@ -6,7 +6,8 @@
 import { graphNodeType } from "../../driver.ts";
 import { cudaErrorNumbers } from "../../support/errors.ts";
 import { GraphAllocation, GraphMemoryUsage } from "../execution/graph_memory.ts";
-import type { GraphOperation } from "../execution/software_graph.ts";
+import type { GraphOperation, SoftwareGraphNode } from "../execution/software_graph.ts";
+import type { Stream, Work } from "../execution/streams.ts";
 import { fail } from "../failure.ts";
 import { addressOfOffset } from "../memory/linear_memory.ts";
 import type { DriverCore } from "./core.ts";
@@ -36,30 +37,53 @@ export class GraphMemory {
     return this.#allocations.get(address);
   }
 
-  /** Returns the operation of a node that allocates memory, and the memory's address. */
-  allocate(device: number, byteLength: number, call: string): { address: bigint; operation: GraphOperation } {
+  /**
+   * Returns the operation of a node that allocates memory, and the memory's address.
+   *
+   * @param after the nodes on which the node depends: as in CUDA, it gets memory that the same graph has freed before
+   */
+  allocate(
+    { device, byteLength, after }: { device: number; byteLength: number; after: readonly SoftwareGraphNode[] },
+    call: string,
+  ): { address: bigint; operation: GraphOperation } {
+    const freed = freedBefore(after).find(({ memory }) => {
+      return memory.device === device && memory.byteLength === byteLength;
+    });
+    if (freed !== undefined) {
+      freed.isFreedInGraph = false;
+      return { address: addressOfOffset(freed.memory.begin), operation: this.#operation(freed) };
+    }
     const core = this.#core, memory = this.#memory;
     core.ensureBoundsTable(device, call);
     const allocated = core.legacyMemory.allocate(device, byteLength);
     if (allocated === undefined) return core.failForMemory(call);
     memory.allocations.add(allocated);
     const address = addressOfOffset(allocated.begin);
-    const allocation = new GraphAllocation(allocated, () => {
+    const release = () => {
       this.#allocations.delete(address);
       memory.forget(allocated);
       core.legacyMemory.release(allocated);
-    });
+    };
+    const allocation = new GraphAllocation(allocated, { usage: this.usageOf(device), release });
     this.#allocations.set(address, allocation);
+    return { address, operation: this.#operation(allocation) };
+  }
+
+  #operation(allocation: GraphAllocation): GraphOperation {
+    const core = this.#core, memory = this.#memory;
     const note = () => {
-      if (memory.isChecked) memory.markFresh(allocated);
+      if (memory.isChecked) memory.markFresh(allocation.memory);
     };
-    const operation: GraphOperation = {
-      type: graphNodeType.memAlloc,
-      isReplaceable: false,
-      allocation,
-      enqueue: (branch) => core.scheduler.enqueue(branch, note),
-    };
-    return { address, operation };
+    const enqueue = (stream: Stream) => core.scheduler.enqueue(stream, note);
+    return { type: graphNodeType.memAlloc, isReplaceable: false, allocation, enqueue };
+  }
+
+  /** Enqueues a free of an allocation that outlived its launch. */
+  free(allocation: GraphAllocation, stream: Stream): Work {
+    allocation.hold();
+    const work = this.#core.scheduler.enqueue(stream, () => allocation.drop(), { outlivesDevice: true });
+    allocation.freeAfter(work, stream);
+    return work;
   }
 
   /** Returns the operation of a node that frees memory of a graph. */
@@ -69,4 +93,17 @@ export class GraphMemory {
     allocation.isFreedInGraph = true;
     return { type: graphNodeType.memFree, isReplaceable: false, allocation, enqueue: () => undefined };
   }
+}
+
+/** Returns the allocations that a graph makes and frees in the nodes that come before a new one. */
+function freedBefore(after: readonly SoftwareGraphNode[]): GraphAllocation[] {
+  const before = new Set(after);
+  // Nodes that are added meanwhile are visited too.
+  for (const { dependencies } of before) for (const dependency of dependencies) before.add(dependency);
+  const operations = [...before].map(({ operation }) => operation);
+  const made = operations.filter(({ type }) => type === graphNodeType.memAlloc).map(({ allocation }) => allocation!);
+  const freed = new Set(
+    operations.filter(({ type }) => type === graphNodeType.memFree).map(({ allocation }) => allocation),
+  );
+  return made.filter((allocation) => allocation.isFreedInGraph && freed.has(allocation));
 }

@@ -134,12 +134,12 @@ export function captureAndGraphCalls(
     graph: bigint,
     dependencies: readonly bigint[],
     call: string,
-    create: () => { operation: GraphOperation; device?: number },
+    create: (after: readonly SoftwareGraphNode[]) => { operation: GraphOperation; device?: number },
   ): bigint => {
     const found = graphOf(graph, call);
     const before = nodesOf(found, dependencies, call);
     if (new Set(before).size !== before.length) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
-    const { operation, device = 0 } = create();
+    const { operation, device = 0 } = create(before);
     const handle = core.newHandle();
     found.add(new SoftwareGraphNode(handle, { device, operation, dependencies: before }));
     return handle;
@@ -303,7 +303,7 @@ export function captureAndGraphCalls(
     graphAddMemAllocNode(graph, dependencies, { handleTypes, location }, accesses, byteLength) {
       const call = "cudaGraphAddMemAllocNode";
       let address = 0n;
-      const node = add(graph, dependencies, call, () => {
+      const node = add(graph, dependencies, call, (after) => {
         const { cudaErrorInvalidValue, cudaErrorNotSupported } = cudaErrorNumbers;
         const device = location.id;
         if (location.type !== memLocationType.device || byteLength === 0) fail(cudaErrorInvalidValue, call);
@@ -313,7 +313,7 @@ export function captureAndGraphCalls(
         if (handleTypes !== memHandleType.none) fail(cudaErrorNotSupported, call);
         devices.check(device, call);
         for (const { location: { id } } of accesses) devices.check(id, call);
-        const allocated = graphMemory.allocate(device, byteLength, call);
+        const allocated = graphMemory.allocate({ device, byteLength, after }, call);
         for (const { location: { id }, flags } of accesses) {
           if (flags !== memAccessFlags.none) allocated.operation.allocation!.memory.allow(id);
         }
@@ -476,6 +476,7 @@ export function captureAndGraphCalls(
     },
     deviceGraphMemTrim(device) {
       devices.check(device, "cudaDeviceGraphMemTrim");
+      graphMemory.usageOf(device).trim();
     },
   };
 }

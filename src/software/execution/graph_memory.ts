@@ -1,10 +1,24 @@
 /**
  * Memory that graphs of the software device allocate. Its address is fixed when the allocation is added to a graph.
  *
+ * CUDA gives an allocation physical memory when its graph is launched, and lets launches that do not overlap use the
+ * same. Here, all memory is there from the beginning: what is reserved is only counted.
+ *
  * @module
  */
 import { graphMemAttribute } from "../../driver.ts";
 import type { DeviceMemory } from "../ipc/legacy_memory.ts";
+import type { Awaited, Stream } from "./streams.ts";
+
+/** Memory is reserved in multiples of this, in bytes. */
+const unitByteLength = 32 * 2 ** 20;
+
+/** Memory that is reserved for graphs. */
+interface ReservedBlock {
+  readonly byteLength: number;
+  /** The last work that uses the block. Undefined while an allocation has it. */
+  end: { readonly work: Awaited; readonly stream: Stream } | undefined;
+}
 
 /** An allocation of a graph. */
 export class GraphAllocation {
@@ -13,12 +27,18 @@ export class GraphAllocation {
   isFreedInGraph = false;
   /** Whether a launch has allocated the memory, and nothing that is enqueued frees it. */
   isAlive = false;
+  readonly #usage: GraphMemoryUsage;
   readonly #release: (memory: DeviceMemory) => void;
   /** The number of graphs, executable graphs and pending frees that have the allocation. */
   #holders = 0;
+  #block: ReservedBlock | undefined;
 
-  constructor(memory: DeviceMemory, release: (memory: DeviceMemory) => void) {
+  constructor(memory: DeviceMemory, { usage, release }: {
+    usage: GraphMemoryUsage;
+    release: (memory: DeviceMemory) => void;
+  }) {
     this.memory = memory;
+    this.#usage = usage;
     this.#release = release;
   }
 
@@ -32,17 +52,24 @@ export class GraphAllocation {
     if (this.#holders === 0 && !this.isAlive) this.#release(this.memory);
   }
 
-  /** Frees memory that outlived its launch. Returns the function to call when the stream frees it. */
-  free(): () => void {
+  /** Called when a launch on a stream allocates the memory. */
+  allocate(stream: Stream): void {
+    this.isAlive = true;
+    this.#block ??= this.#usage.reserve(this.memory.byteLength, stream);
+  }
+
+  /** Called when a launch that frees the memory, or a free, is enqueued. */
+  freeAfter(work: Awaited, stream: Stream): void {
     this.isAlive = false;
-    this.hold();
-    return () => this.drop();
+    if (this.#block !== undefined) this.#usage.free(this.#block, { work, stream });
+    this.#block = undefined;
   }
 }
 
 /** The memory that a device has reserved for graphs, in bytes, and how much of it they use: `graphMemAttribute`. */
 export class GraphMemoryUsage {
   readonly #values: bigint[] = [0n, 0n, 0n, 0n];
+  readonly #blocks = new Set<ReservedBlock>();
 
   get(attribute: number): bigint | undefined {
     return this.#values[attribute];
@@ -56,14 +83,35 @@ export class GraphMemoryUsage {
     return true;
   }
 
-  /** Notes memory that a graph has begun to use, or has stopped using if the size is negative. */
-  use(byteLength: number): void {
-    this.#add(graphMemAttribute.usedCurrent, graphMemAttribute.usedHigh, byteLength);
+  /** Returns memory for a launch on a stream: memory that the stream's earlier work or complete work used, or new. */
+  reserve(byteLength: number, stream: Stream): ReservedBlock {
+    const { usedCurrent, usedHigh, reservedCurrent, reservedHigh } = graphMemAttribute;
+    const size = Math.ceil(byteLength / unitByteLength) * unitByteLength;
+    let block = [...this.#blocks].find(({ byteLength, end }) => {
+      return byteLength === size && end !== undefined && (end.stream === stream || end.work.done);
+    });
+    if (block === undefined) {
+      this.#blocks.add(block = { byteLength: size, end: undefined });
+      this.#add(reservedCurrent, reservedHigh, size);
+    }
+    block.end = undefined;
+    this.#add(usedCurrent, usedHigh, size);
+    return block;
   }
 
-  /** Notes memory that the device has reserved, or has released if the size is negative. */
-  reserve(byteLength: number): void {
-    this.#add(graphMemAttribute.reservedCurrent, graphMemAttribute.reservedHigh, byteLength);
+  /** Notes the last work that uses a block. */
+  free(block: ReservedBlock, end: { readonly work: Awaited; readonly stream: Stream }): void {
+    block.end = end;
+    this.#add(graphMemAttribute.usedCurrent, graphMemAttribute.usedHigh, -block.byteLength);
+  }
+
+  /** Releases the memory that no launch uses any more. */
+  trim(): void {
+    for (const block of this.#blocks) {
+      if (!block.end?.work.done) continue;
+      this.#blocks.delete(block);
+      this.#add(graphMemAttribute.reservedCurrent, graphMemAttribute.reservedHigh, -block.byteLength);
+    }
   }
 
   #add(current: number, high: number, byteLength: number): void {

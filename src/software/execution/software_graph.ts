@@ -453,14 +453,16 @@ export class ExecutableGraph {
 
   /** Enqueues all nodes on a stream. */
   launch(stream: Stream): Work {
-    for (const { type, allocation } of this.#nodes.operations()) {
-      if (type === graphNodeType.memAlloc) allocation!.isAlive = true;
-      if (type === graphNodeType.memFree) allocation!.isAlive = false;
-    }
+    const operations = this.#nodes.operations();
+    for (const { type, allocation } of operations) if (type === graphNodeType.memAlloc) allocation!.allocate(stream);
     const after = this.#end === undefined ? [] : [this.#end];
     if (this.#hasConditions) {
       after.push(this.#scheduler.enqueue(stream, () => this.#nodes.resetConditions(), { after }));
     }
-    return this.#end = this.#nodes.enqueue(stream, this.#scheduler, after);
+    const end = this.#end = this.#nodes.enqueue(stream, this.#scheduler, after);
+    for (const { type, allocation } of operations) {
+      if (type === graphNodeType.memFree) allocation!.freeAfter(end, stream);
+    }
+    return end;
   }
 }
