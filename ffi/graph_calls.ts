@@ -13,12 +13,14 @@ import {
 } from "../src/driver.ts";
 import { CudaError, cudaErrorNumbers } from "../src/support/errors.ts";
 import { GraphError } from "../src/support/graph_errors.ts";
+import { newerVersionNeeded } from "./cuda_libraries.ts";
 import type { DriverFunctions } from "./driver_equivalents.ts";
 import { addressOf, foreignBuffer } from "./native/host.ts";
 import { closeDescriptor, describeDescriptor, readAt } from "./native/shim/descriptors.ts";
 import { createMemoryFile } from "./native/shim/memory_files.ts";
 import { cString } from "./native/shim/shim.ts";
 import {
+  childGraphNodeParamsLayout,
   conditionalNodeParamsLayout,
   encodeAccess,
   graphExecUpdateResultInfoLayout,
@@ -100,6 +102,9 @@ const out = new Uint8Array(wordOut.buffer);
 const intOut = new Int32Array(wordOut.buffer);
 
 const replacingDependencies = 1;
+/** `CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE`. */
+const movedOwnership = 1;
+const minimumVersionOfMoves = 12090;
 /** `CU_GRAPH_COND_ASSIGN_DEFAULT`. */
 const assigningDefault = 1;
 const knownAttributes: readonly number[] = Object.values(graphMemAttribute);
@@ -122,6 +127,22 @@ export function graphCalls(cuda: DriverFunctions, { makeCurrent, check }: Driver
     const own = launch as CudaKernelLaunch;
     if (own.extraAddress === 0n) own.extraAddress = addressOf(own.extra);
     return params.fillKernel(launch, own.extraAddress);
+  };
+
+  const moveChildGraph = (graph: bigint, dependencies: readonly bigint[], child: bigint): bigint => {
+    const call = "cudaGraphAddNode";
+    check(cuda.cuDriverGetVersion(out), "cudaDriverGetVersion");
+    const version = intOut[0]!;
+    if (version < minimumVersionOfMoves) {
+      throw newerVersionNeeded(call, { what: "a child graph that is moved", minimum: minimumVersionOfMoves, version });
+    }
+    const bytes = new Uint8Array(childGraphNodeParamsLayout.byteLength);
+    writeStruct(childGraphNodeParamsLayout, new DataView(bytes.buffer), {
+      values: { "type": graphNodeType.graph, "graph.graph": child, "graph.ownership": movedOwnership },
+    });
+    const [nodes, count] = handles(dependencies);
+    check(cuda.cuGraphAddNode_v2(out, graph, nodes, 0n, count, bytes), call);
+    return wordOut[0]!;
   };
 
   /** Throws the error of a call, with CUDA's reason and the node at fault. */
@@ -220,7 +241,8 @@ export function graphCalls(cuda: DriverFunctions, { makeCurrent, check }: Driver
       check(cuda.cuGraphAddEmptyNode(out, graph, ...handles(dependencies)), "cudaGraphAddEmptyNode");
       return wordOut[0]!;
     },
-    graphAddChildGraphNode(graph, dependencies, child) {
+    graphAddChildGraphNode(graph, dependencies, child, isMoved = false) {
+      if (isMoved) return moveChildGraph(graph, dependencies, child);
       check(cuda.cuGraphAddChildGraphNode(out, graph, ...handles(dependencies), child), "cudaGraphAddChildGraphNode");
       return wordOut[0]!;
     },

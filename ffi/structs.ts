@@ -190,6 +190,17 @@ export const memAllocNodeParamsLayout = {
   },
 } as const;
 
+/** The layout of a `CUgraphNodeParams` for a child graph. */
+export const childGraphNodeParamsLayout = {
+  name: "CUgraphNodeParams",
+  byteLength: 256,
+  fields: {
+    "type": { offset: 0, type: "int" },
+    "graph.graph": { offset: 16, type: "void *" },
+    "graph.ownership": { offset: 24, type: "int" },
+  },
+} as const;
+
 /** The layout of a `CUgraphNodeParams` for a conditional node. `phGraph_out`, the address of the bodies, is a result. */
 export const conditionalNodeParamsLayout = {
   name: "CUgraphNodeParams",

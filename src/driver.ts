@@ -692,8 +692,11 @@ export interface Driver {
   graphAddMemcpyNode(device: number, graph: bigint, dependencies: readonly bigint[], copy: GraphCopy): bigint;
   graphAddMemsetNode(device: number, graph: bigint, dependencies: readonly bigint[], fill: GraphFill): bigint;
   graphAddEmptyNode(graph: bigint, dependencies: readonly bigint[]): bigint;
-  /** Adds a node that runs a copy of `child`. */
-  graphAddChildGraphNode(graph: bigint, dependencies: readonly bigint[], child: bigint): bigint;
+  /**
+   * Adds a node that runs a copy of `child`. With `isMoved`, which needs CUDA 12.9, it runs `child` itself, which then
+   * belongs to the graph, and must not be destroyed, and which may allocate and free memory.
+   */
+  graphAddChildGraphNode(graph: bigint, dependencies: readonly bigint[], child: bigint, isMoved?: boolean): bigint;
   graphAddEventRecordNode(graph: bigint, dependencies: readonly bigint[], event: bigint): bigint;
   graphAddEventWaitNode(graph: bigint, dependencies: readonly bigint[], event: bigint): bigint;
   /** Adds a node that allocates memory with the properties of a pool. The address is fixed from now on. */

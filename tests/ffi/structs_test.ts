@@ -4,6 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import {
+  childGraphNodeParamsLayout,
   conditionalNodeParamsLayout,
   graphExecUpdateResultInfoLayout,
   graphInstantiateParamsLayout,
@@ -36,6 +37,7 @@ const layouts: readonly NativeLayout[] = [
   memcpy3DLayout,
   memAllocNodeParamsLayout,
   conditionalNodeParamsLayout,
+  childGraphNodeParamsLayout,
 ];
 /** The driver API's names of the runtime's structs. */
 const driverNames: Readonly<Record<string, string>> = {

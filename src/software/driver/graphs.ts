@@ -127,6 +127,7 @@ export function captureAndGraphCalls(
     graphs.delete(graph.handle);
     for (const { handle } of graph.conditions) conditions.delete(handle);
     for (const { operation } of graph.nodes.values()) operation.branching?.bodies.forEach(forget);
+    for (const { operation: { child } } of graph.nodes.values()) if (child?.isMoved) forget(child);
   };
 
   /** Adds a node to a graph, after the given nodes, and returns its handle. */
@@ -155,7 +156,7 @@ export function captureAndGraphCalls(
   };
 
   const childOperation = (child: SoftwareGraph): GraphOperation => {
-    return { type: graphNodeType.graph, child: child.clone(() => core.newHandle()), enqueue: () => undefined };
+    return { type: graphNodeType.graph, child, enqueue: () => undefined };
   };
 
   /** Returns a node of an executable graph. */
@@ -242,7 +243,9 @@ export function captureAndGraphCalls(
     },
 
     graphDestroy(graph) {
-      const found = graphOf(graph, "cudaGraphDestroy");
+      const call = "cudaGraphDestroy";
+      const found = graphOf(graph, call);
+      if (found.isMoved) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
       forget(found);
       found.destroy();
     },
@@ -284,11 +287,17 @@ export function captureAndGraphCalls(
       const operation: GraphOperation = { type: graphNodeType.empty, enqueue: () => undefined };
       return add(graph, dependencies, "cudaGraphAddEmptyNode", () => ({ operation }));
     },
-    graphAddChildGraphNode(graph, dependencies, child) {
-      const call = "cudaGraphAddChildGraphNode";
+    graphAddChildGraphNode(graph, dependencies, child, isMoved = false) {
+      const call = isMoved ? "cudaGraphAddNode" : "cudaGraphAddChildGraphNode";
       return add(graph, dependencies, call, () => {
         const found = graphOf(child, call);
-        refuseCopy(found, call);
+        if (!isMoved) {
+          refuseCopy(found, call);
+          return { operation: childOperation(found.clone(() => core.newHandle())) };
+        }
+        if (found.hasConditions) fail(cudaErrorNumbers.cudaErrorNotSupported, call);
+        if (found.isMoved || found.handle === graph) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+        found.isMoved = true;
         return { operation: childOperation(found) };
       });
     },
@@ -392,7 +401,7 @@ export function captureAndGraphCalls(
     graphInstantiate(graph, flags) {
       const call = "cudaGraphInstantiate";
       const found = graphOf(graph, call);
-      if ((flags & ~allInstantiateFlags) !== 0) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+      if ((flags & ~allInstantiateFlags) !== 0 || found.isMoved) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
       if (found.hasMemoryNodes && found.executables > 0) fail(cudaErrorNumbers.cudaErrorNotSupported, call);
       const autoFrees = (flags & graphInstantiateFlags.autoFreeOnLaunch) !== 0;
       return core.register(execs, new ExecutableGraph(found, scheduler, { autoFrees }));
@@ -448,8 +457,8 @@ export function captureAndGraphCalls(
     graphExecChildGraphNodeSetParams(exec, node, child) {
       const call = "cudaGraphExecChildGraphNodeSetParams";
       const found = graphOf(child, call);
-      refuseMemoryNodes(found, call);
-      replace(exec, node, { operation: childOperation(found), call });
+      refuseCopy(found, call);
+      replace(exec, node, { operation: childOperation(found.clone(() => core.newHandle())), call });
     },
     graphNodeSetEnabled(exec, node, isEnabled) {
       const call = "cudaGraphNodeSetEnabled";

@@ -104,6 +104,8 @@ export class SoftwareGraph {
   readonly conditions: ConditionValue[] = [];
   /** The number of executable graphs that were made of this one and are not destroyed. */
   executables = 0;
+  /** Whether the graph was moved into another one. */
+  isMoved = false;
   #isDestroyed = false;
 
   constructor(handle: bigint, clones: ReadonlyMap<bigint, SoftwareGraphNode> = new Map()) {
@@ -123,10 +125,11 @@ export class SoftwareGraph {
     for (const { dependencies } of this.nodes.values()) dependencies.delete(node);
   }
 
-  /** The memory that nodes allocate or free. */
+  /** The memory that nodes allocate or free, including those of child graphs. */
   get allocations(): GraphAllocation[] {
-    const all = [...this.nodes.values()].map(({ operation }) => operation.allocation);
-    return all.filter((allocation) => allocation !== undefined);
+    return [...this.nodes.values()].flatMap(({ operation: { allocation, child } }) => {
+      return child?.allocations ?? (allocation === undefined ? [] : [allocation]);
+    });
   }
 
   /** Whether the graph allocates or frees memory, so that there can be only one of it. */
@@ -180,8 +183,11 @@ export class SoftwareGraph {
 
   /** Releases what only this graph holds. */
   destroy(): void {
-    for (const allocation of this.allocations) allocation.drop();
-    for (const { operation } of this.nodes.values()) operation.branching?.bodies.forEach((body) => body.destroy());
+    for (const { operation: { allocation, child, branching } } of this.nodes.values()) {
+      allocation?.drop();
+      child?.destroy();
+      branching?.bodies.forEach((body) => body.destroy());
+    }
     this.nodes.clear();
     this.#isDestroyed = true;
     this.#releaseConditions();
