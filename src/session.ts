@@ -310,6 +310,16 @@ export class Session {
     else this.#deferred.add(work, release);
   }
 
+  /** Calls `release` when none of the streams is being captured any more, like `afterWork`. */
+  afterCaptures(streams: readonly CudaStream[], release: () => void): void {
+    const captured = streams.map((stream) => ({
+      get isComplete() {
+        return stream.disposed || !stream.isCapturing;
+      },
+    }));
+    this.#deferred.add(captured, release);
+  }
+
   /** Runs the callbacks of `afterWork` whose work is complete by now. */
   releaseCompleted(): void {
     this.#deferred.poll();

@@ -485,7 +485,7 @@ export class Allocation {
   /** Releases the memory when captures of other libraries have ended. */
   #releaseLater(stream: CudaStream, captured: readonly CudaStream[]): void {
     this.owner.awaitRelease?.(this.address, this.byteLength);
-    this.session.afterWork(captured, () => this.#releaseAfter(stream));
+    this.session.afterCaptures(captured, () => this.#releaseAfter(stream));
   }
 
   /**

@@ -589,7 +589,8 @@ export class CudaStream implements Disposable {
   #workOf(handle: bigint, work: typeof PendingWork.of): PendingWork | undefined {
     if (this.#isGone) return undefined;
     try {
-      return work(this.#session, { device: this.device.ordinal, stream: handle });
+      const isDisposed = () => this.#handle === undefined;
+      return work(this.#session, { device: this.device.ordinal, stream: handle, isDisposed });
     } catch (error) {
       const isGone = error instanceof CudaError && error.code === "cudaErrorInvalidResourceHandle";
       if (!this.#isForeign || !isGone) throw error;

@@ -81,6 +81,8 @@ const forLibrary = { forLibrary: true };
 interface StreamHandle {
   readonly device: number;
   readonly stream: bigint;
+  /** Returns whether the stream was disposed: its handle must not be used any more. */
+  readonly isDisposed?: () => boolean;
 }
 
 /**
@@ -143,6 +145,8 @@ export class PendingWork {
   /** Whether the work is complete, or lost with its device. For a default stream: whether the stream is idle. */
   get isComplete(): boolean {
     if (this.#isComplete) return true;
+    // The work before the capture is not known any more. It is complete, unless the capture's owner let it go.
+    if (this.#marker === undefined && this.#stream.isDisposed?.()) return this.#isComplete = true;
     let isComplete = true;
     this.#isLost = true;
     ignoreLoss(() => {

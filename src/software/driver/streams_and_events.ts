@@ -160,7 +160,7 @@ export class StreamsAndEvents {
         const { isBlocking } = this.#uncaptured(device, stream, "cudaStreamGetFlags");
         return isBlocking ? streamFlags.default : streamFlags.nonBlocking;
       },
-      streamGetPriority: (device, stream) => this.#uncaptured(device, stream, "cudaStreamGetPriority").priority,
+      streamGetPriority: (device, stream) => this.stream(device, stream, "cudaStreamGetPriority").priority,
       streamGetDevice: (device, stream) => this.stream(device, stream, "cuStreamGetCtx").device,
     } satisfies Partial<Driver>;
   }

@@ -4,31 +4,125 @@
  * @module
  */
 import {
+  allocationGranularity,
   defaultStream,
   type Driver,
   eventFlags,
   externalEvent,
+  functionAttribute,
+  graphNodeType,
+  type HostAllocation,
+  memAccessFlags,
+  memHandleType,
   memPoolAttribute,
   streamCaptureMode,
+  streamCaptureStatus,
   streamFlags,
 } from "../../../src/driver.ts";
+import { deviceAttributes } from "../../../src/support/device_attributes.ts";
 import { attemptEach, type Attempts } from "../attempts.ts";
-import {
-  byteLength,
-  endOf,
-  forkAndJoin,
-  type Mode,
-  modes,
-  nameOfStatus,
-  type Parts,
-  prepare,
-  shapeOf,
-} from "../graph_parts.ts";
 import { kernelsPtx } from "../kernels.ts";
-import { readBytes } from "../launch.ts";
+import { fillLaunch, loadFill, readBytes } from "../launch.ts";
 import { prepareLongWork } from "../long_work.ts";
 import { createPool, createShareablePool, mebibyte, onDevice } from "../pools.ts";
 import type { Answer, Situation } from "../situation.ts";
+
+const byteLength = 64;
+type Mode = keyof typeof streamCaptureMode;
+
+/** What the rows use, created before any capture begins. */
+interface Parts {
+  readonly driver: Driver;
+  /** The stream to be captured. */
+  readonly stream: bigint;
+  /** Streams of the same device that are not captured. */
+  readonly other: bigint;
+  readonly blocking: bigint;
+  readonly address: bigint;
+  readonly event: bigint;
+  readonly second: bigint;
+  /** An event that was recorded on `other`, whose work is done. */
+  readonly earlier: bigint;
+  readonly pool: bigint;
+  readonly pooled: bigint;
+  readonly shareable: bigint;
+  readonly shared: bigint;
+  readonly host: HostAllocation;
+  readonly interprocess: bigint;
+  readonly timed: bigint;
+  readonly memory: bigint;
+  readonly range: bigint;
+  /** The size of `memory` and of `range` in bytes. */
+  readonly granule: number;
+  /** An executable graph of an empty capture, and its graph. */
+  readonly exec: bigint;
+  readonly graph: bigint;
+  readonly kernel: bigint;
+  readonly module: bigint;
+  fill(stream: bigint): void;
+}
+
+function prepare(driver: Driver, { isBlocking = false } = {}): Parts {
+  const create = (flags: number) => driver.streamCreateWithPriority(0, flags, 0);
+  const createEvent = () => driver.eventCreateWithFlags(0, eventFlags.disableTiming);
+  const { nonBlocking, default: blockingFlag } = streamFlags;
+  const pool = createPool(driver);
+  const module = driver.moduleLoadData(0, kernelsPtx);
+  const address = driver.malloc(0, byteLength);
+  const kernel = loadFill(driver, 0);
+  const shareable = createShareablePool(driver);
+  const properties = { handleTypes: memHandleType.none, location: onDevice(0) };
+  const granule = driver.memGetAllocationGranularity(properties, allocationGranularity.minimum);
+  const idle = create(nonBlocking);
+  driver.streamBeginCapture(0, idle, streamCaptureMode.relaxed);
+  const graph = driver.streamEndCapture(0, idle);
+  const parts: Parts = {
+    driver,
+    shareable,
+    shared: driver.mallocFromPoolAsync(0, byteLength, shareable, defaultStream),
+    host: driver.hostAlloc(byteLength),
+    interprocess: driver.eventCreateWithFlags(0, eventFlags.disableTiming | eventFlags.interprocess),
+    timed: driver.eventCreateWithFlags(0, eventFlags.default),
+    memory: driver.memCreate(properties, granule),
+    range: driver.memAddressReserve(granule, 0),
+    granule,
+    graph,
+    exec: driver.graphInstantiate(graph, 0),
+    stream: create(isBlocking ? blockingFlag : nonBlocking),
+    other: create(nonBlocking),
+    blocking: create(blockingFlag),
+    address,
+    event: createEvent(),
+    second: createEvent(),
+    earlier: createEvent(),
+    pool,
+    pooled: driver.mallocFromPoolAsync(0, byteLength, pool, defaultStream),
+    kernel,
+    module,
+    fill: (stream) => driver.launchKernel(fillLaunch(driver, { device: 0, kernel }, { address, byteLength, stream })),
+  };
+  driver.memsetAsync(0, address, 9, byteLength, defaultStream);
+  parts.fill(defaultStream);
+  driver.memsetAsync(0, address, 0, byteLength, defaultStream);
+  driver.eventRecord(0, parts.earlier, parts.other);
+  driver.eventRecord(0, parts.timed, parts.other);
+  driver.deviceSynchronize(0);
+  return parts;
+}
+
+const nameOfStatus = (status: number) =>
+  Object.entries(streamCaptureStatus).find(([, value]) => value === status)?.[0] ?? String(status);
+const nameOfType = (type: number) =>
+  Object.entries(graphNodeType).find(([, value]) => value === type)?.[0] ?? String(type);
+
+/** The types of a graph's nodes, and its edges as pairs of the types of nodes. */
+function shapeOf(driver: Driver, graph: bigint): Answer {
+  const typeOf = (node: bigint) => nameOfType(driver.graphNodeGetType(node));
+  return {
+    nodes: driver.graphGetNodes(graph).map(typeOf).sort(),
+    edges: driver.graphGetEdges(graph).map((edge) => edge.map(typeOf).join(" before ")).sort(),
+  };
+}
 
 /** What a call in a capture returns, what the capture's state is then, and what ending it returns. */
 function inCapture(
@@ -37,7 +131,7 @@ function inCapture(
   { mode = "relaxed", isBlocking = false, prepare: before }: {
     mode?: Mode;
     isBlocking?: boolean;
-    prepare?: (parts: Parts) => void;
+    prepare?: (parts: Parts) => unknown;
   } = {},
 ): Attempts {
   const parts = prepare(driver, { isBlocking });
@@ -49,6 +143,13 @@ function inCapture(
   });
   answers["the end"] = endOf(driver, parts.stream);
   return answers;
+}
+
+/** The shape of the graph that ending a capture returns, or the error. */
+function endOf(driver: Driver, stream: bigint): Answer {
+  let shape: Answer = null;
+  const ended = attemptEach({ end: () => shape = shapeOf(driver, driver.streamEndCapture(0, stream)) });
+  return shape ?? ended["end"]!;
 }
 
 /** Captures what `body` enqueues, launches the graph as often as given, and returns the first bytes of the memory. */
@@ -63,6 +164,17 @@ function bytesAfter(driver: Driver, body: (parts: Parts) => void, launches = 1):
   driver.streamSynchronize(0, parts.stream);
   return { shape: shapeOf(driver, graph), before, after: readBytes(driver, 0, parts.address, 4) };
 }
+
+/** Joins `other` to the capture, and back. `work` is enqueued on `other` between the two. */
+function forkAndJoin({ driver, stream, other, event, second }: Parts, work: () => void): void {
+  driver.eventRecord(0, event, stream);
+  driver.streamWaitEvent(0, other, event);
+  work();
+  driver.eventRecord(0, second, other);
+  driver.streamWaitEvent(0, stream, second);
+}
+
+const modes: readonly Mode[] = ["relaxed", "threadLocal", "global"];
 
 /** Calls that name no captured stream, and what they are called in the names of rows. */
 const unrelatedCalls: Readonly<Record<string, (parts: Parts) => unknown>> = {
@@ -94,6 +206,64 @@ const unrelatedCalls: Readonly<Record<string, (parts: Parts) => unknown>> = {
     driver.mallocFromPoolAsync(0, byteLength, pool, other),
   "memory of a pool freed on another stream": ({ driver, pooled, other }) => driver.freeAsync(0, pooled, other),
   "a kernel launched on another stream": ({ fill, other }) => fill(other),
+  "page-locked memory freed": ({ driver, host }) => driver.freeHost(host),
+  "the device's address of page-locked memory read": ({ driver, host }) => driver.hostGetDevicePointer(host),
+  "a pool destroyed": ({ driver, pool }) => driver.memPoolDestroy(pool),
+  "access to a pool read": ({ driver, pool }) => driver.memPoolGetAccess(pool, onDevice(0)),
+  "the default pool read": ({ driver }) => driver.deviceGetDefaultMemPool(0),
+  "the current pool read": ({ driver }) => driver.deviceGetMemPool(0),
+  "the current pool set": ({ driver, pool }) => driver.deviceSetMemPool(0, pool),
+  "a pool exported": ({ driver, shareable }) =>
+    driver.memPoolExportToShareableHandle(shareable, memHandleType.posixFileDescriptor) as number >= 0,
+  "a pool exported and imported": ({ driver, shareable }) =>
+    driver.memPoolImportFromShareableHandle(
+      0,
+      driver.memPoolExportToShareableHandle(shareable, memHandleType.posixFileDescriptor),
+      memHandleType.posixFileDescriptor,
+    ),
+  "memory of a pool exported": ({ driver, shared }) => driver.memPoolExportPointer(shared).byteLength,
+  "memory's handle exported": ({ driver, address }) => driver.ipcGetMemHandle(0, address).byteLength,
+  "an event's handle exported": ({ driver, interprocess }) => driver.ipcGetEventHandle(interprocess).byteLength,
+  "an address's range read": ({ driver, address }) => driver.memGetAddressRange(0, address).byteLength,
+  "physical memory created": ({ driver, granule }) =>
+    driver.memCreate({ handleTypes: memHandleType.none, location: onDevice(0) }, granule),
+  "physical memory released": ({ driver, memory }) => driver.memRelease(memory),
+  "addresses reserved": ({ driver, granule }) => driver.memAddressReserve(granule, 0),
+  "addresses freed": ({ driver, range, granule }) => driver.memAddressFree(range, granule),
+  "memory mapped": ({ driver, range, granule, memory }) => driver.memMap(range, granule, memory),
+  "memory mapped and accessed": ({ driver, range, granule, memory }) => {
+    driver.memMap(range, granule, memory);
+    driver.memSetAccess(range, granule, [{ location: onDevice(0), flags: memAccessFlags.readWrite }]);
+  },
+  "memory mapped and unmapped": ({ driver, range, granule, memory }) => {
+    driver.memMap(range, granule, memory);
+    driver.memUnmap(range, granule);
+  },
+  "a kernel's attribute read": ({ driver, kernel }) =>
+    driver.funcGetAttribute(kernel, functionAttribute.maxThreadsPerBlock) > 0,
+  "a kernel's attribute set": ({ driver, kernel }) =>
+    driver.funcSetAttribute(kernel, functionAttribute.maxDynamicSharedSizeBytes, 1024),
+  "a kernel's occupancy read": ({ driver, kernel }) =>
+    driver.occupancyMaxActiveBlocksPerMultiprocessor(kernel, 32, 0) > 0,
+  "modules linked": ({ driver }) => driver.linkModules(0, [{ name: "kernels", image: kernelsPtx }]),
+  "a device's attribute read": ({ driver }) => driver.deviceGetAttribute(0, deviceAttributes.warpSize),
+  "the range of priorities read": ({ driver }) => driver.deviceGetStreamPriorityRange(0).least,
+  "another stream's flags read": ({ driver, other }) => driver.streamGetFlags(0, other),
+  "another stream's priority read": ({ driver, other }) => driver.streamGetPriority(0, other),
+  "another stream destroyed": ({ driver, other }) => driver.streamDestroy(0, other),
+  "another stream made to wait for an event": ({ driver, other, earlier }) => driver.streamWaitEvent(0, other, earlier),
+  "an event recorded on another stream": ({ driver, other, second }) => driver.eventRecord(0, second, other),
+  "the time between events from before read": ({ driver, timed }) => driver.eventElapsedTime(timed, timed),
+  "pageable memory copied on another stream": ({ driver, address, other }) =>
+    driver.memcpyHtoDAsync(0, address, new Uint8Array(byteLength), other),
+  "memory copied to pageable memory on another stream": ({ driver, address, other }) =>
+    driver.memcpyDtoHAsync(0, new Uint8Array(byteLength), address, other),
+  "a graph launched on another stream": ({ driver, exec, other }) => driver.graphLaunch(0, exec, other),
+  "a graph uploaded on another stream": ({ driver, exec, other }) => driver.graphUpload(0, exec, other),
+  "another stream captured": ({ driver, other }) => {
+    driver.streamBeginCapture(0, other, streamCaptureMode.relaxed);
+    driver.graphDestroy(driver.streamEndCapture(0, other));
+  },
   "an event recorded on a new blocking stream": ({ driver, second }) =>
     driver.eventRecord(0, second, driver.streamCreateWithPriority(0, streamFlags.default, 0)),
 };
@@ -117,6 +287,9 @@ const ownCalls: Readonly<Record<string, (parts: Parts) => unknown>> = {
   "queried": ({ driver, stream }) => driver.streamQuery(0, stream),
   "synchronized": ({ driver, stream }) => driver.streamSynchronize(0, stream),
   "captured once more": ({ driver, stream }) => driver.streamBeginCapture(0, stream, streamCaptureMode.relaxed),
+  "asked for its flags": ({ driver, stream }) => driver.streamGetFlags(0, stream),
+  "asked for its priority": ({ driver, stream }) => driver.streamGetPriority(0, stream),
+  "asked for its device": ({ driver, stream }) => driver.streamGetDevice(0, stream) ?? "unknown",
   "made to wait for an event from before": ({ driver, stream, earlier }) => driver.streamWaitEvent(0, stream, earlier),
   "made to wait for an event that was never recorded": ({ driver, stream, second }) =>
     driver.streamWaitEvent(0, stream, second),
@@ -174,6 +347,14 @@ export const situations: readonly Situation[] = [
       run: ({ driver }) => inCapture(driver, { call }, { mode }),
     }))
   ),
+  ...Object.entries(unrelatedCalls).map(([name, call]): Situation => ({
+    name: `${name} by a thread whose mode is relaxed while a stream is captured, global`,
+    run: ({ driver }) =>
+      inCapture(driver, { call }, {
+        mode: "global",
+        prepare: () => driver.threadExchangeStreamCaptureMode(streamCaptureMode.relaxed),
+      }),
+  })),
   ...["blocking", "nonblocking"].flatMap((kind) =>
     Object.entries(defaultStreamCalls).map(([name, call]): Situation => ({
       name: `the default stream while a ${kind} stream is captured: ${name}`,
