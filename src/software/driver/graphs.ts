@@ -464,7 +464,7 @@ export function captureAndGraphCalls(
       const call = "cudaGraphNodeSetEnabled";
       const found = executableNode(exec, node, call);
       if (!switchable.has(found.operation.type)) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
-      found.isEnabled = isEnabled;
+      execOf(exec, call).enable(node, isEnabled);
     },
     graphNodeGetEnabled(exec, node) {
       const call = "cudaGraphNodeGetEnabled";

@@ -322,7 +322,12 @@ export class Kernels {
     };
     // Throws what the launch would throw.
     if (isKept) prepare().release?.();
-    return { type: graphNodeType.kernel, fixed: [device, attributes?.cooperative ?? false], attributes, enqueue };
+    const retain = () => {
+      module.pendingLaunches++;
+      return () => void module.pendingLaunches--;
+    };
+    const fixed = [device, attributes?.cooperative ?? false];
+    return { type: graphNodeType.kernel, fixed, attributes, enqueue, retain };
   }
 
   /** Returns the accesses of a launch if they are known before it runs. Returns undefined if they must be observed. */

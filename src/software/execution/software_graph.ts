@@ -3,10 +3,11 @@
  *
  * @module
  */
-import { conditionalNodeType, graphNodeType } from "../../driver.ts";
+import { graphNodeType } from "../../driver.ts";
 import { cudaErrorNumbers } from "../../support/errors.ts";
 import { GraphError, graphExecUpdateResult, graphInstantiateResult } from "../../support/graph_errors.ts";
 import type { GraphAllocation } from "./graph_memory.ts";
+import { LaunchPlan } from "./launch_plan.ts";
 import { type Scheduler, Stream, type Work } from "./streams.ts";
 
 /** A value that kernels set, and that decides which bodies of a node run. */
@@ -69,6 +70,8 @@ export interface GraphOperation {
   readonly child?: SoftwareGraph;
   /** The graphs of which the operation runs some. */
   readonly branching?: Branching;
+  /** Keeps what the operation uses until the returned function is called. */
+  retain?(): () => void;
   /** Enqueues the operation on a stream. Returns undefined if the stream has nothing to do. */
   enqueue(stream: Stream): Work | undefined;
 }
@@ -299,74 +302,19 @@ class ExecutableNodes {
     return pairs;
   }
 
-  /** Enqueues all nodes, each on a stream of its own, so that nodes without an order run in any order. */
-  enqueue(stream: Stream, scheduler: Scheduler, after: readonly Work[] = []): Work {
-    const begin = scheduler.enqueue(stream, () => {}, { after });
-    const branches = new Map<ExecutableNode, Stream>();
-    for (const executable of this.sorted) {
-      const { node, dependencies, isEnabled } = executable;
-      const branch = new Stream(node.device, { isBlocking: false });
-      scheduler.addStream(branch);
-      branch.comeAfterAllOf(stream);
-      const before = dependencies.map((dependency) => branches.get(dependency)!);
-      for (const other of before) branch.comeAfterAllOf(other);
-      scheduler.enqueue(branch, () => {}, { after: [begin, ...before.map(({ last }) => last!)] });
-      if (isEnabled) enqueueNode(executable, branch, scheduler);
-      branches.set(executable, branch);
-    }
-    const ends = [...branches.values()].map(({ last }) => last!);
-    for (const branch of branches.values()) stream.comeAfterAllOf(branch);
-    const end = scheduler.enqueue(stream, () => {}, { after: ends });
-    for (const branch of branches.values()) scheduler.removeStream(branch);
-    return end;
+  /** Returns what a launch runs now. */
+  plan(): LaunchPlan {
+    const places = new Map(this.sorted.map((node, index) => [node, index]));
+    const nodes = this.sorted.map(({ node: { device }, dependencies, isEnabled, operation, child, bodies }) => ({
+      device,
+      dependencies: dependencies.map((dependency) => places.get(dependency)!),
+      isEnabled,
+      operation,
+      child: child?.plan(),
+      bodies: bodies.map((body) => body.plan()),
+    }));
+    return new LaunchPlan(nodes);
   }
-
-  /** Gives the values that bodies depend on their defaults. */
-  resetConditions(): void {
-    for (const { operation: { branching }, child, bodies } of this.sorted) {
-      branching?.condition.reset();
-      for (const nodes of child === undefined ? bodies : [child]) nodes.resetConditions();
-    }
-  }
-
-  /** All operations, in an order in which they may run, including those of graphs that nodes run. */
-  operations(): GraphOperation[] {
-    return this.sorted.flatMap(({ operation, child, bodies }) => {
-      return child?.operations() ?? [operation, ...bodies.flatMap((body) => body.operations())];
-    });
-  }
-}
-
-function enqueueNode({ operation, child, bodies }: ExecutableNode, stream: Stream, scheduler: Scheduler): void {
-  if (child !== undefined) child.enqueue(stream, scheduler);
-  else if (operation.branching !== undefined) enqueueBodies(operation.branching, bodies, { stream, scheduler });
-  else operation.enqueue(stream);
-}
-
-/** Enqueues work that runs some of the bodies of a conditional node, and ends when they are done. */
-function enqueueBodies(
-  { condition, type }: Branching,
-  bodies: readonly ExecutableNodes[],
-  { stream, scheduler }: { stream: Stream; scheduler: Scheduler },
-): void {
-  let isFirst = true;
-  const nextBody = (): ExecutableNodes | undefined => {
-    const { value } = condition;
-    if (!isFirst && type !== conditionalNodeType.while) return undefined;
-    isFirst = false;
-    if (type === conditionalNodeType.switch) return bodies[value];
-    return bodies[value === 0 ? 1 : 0];
-  };
-  const work = scheduler.enqueue(stream, () => {
-    const body = nextBody();
-    if (body === undefined) return true;
-    const branch = new Stream(stream.device, { isBlocking: false });
-    scheduler.addStream(branch);
-    branch.comeAfterAllOf(stream);
-    work.waitFor(body.enqueue(branch, scheduler));
-    scheduler.removeStream(branch);
-    return false;
-  });
 }
 
 /** Returns the nodes on which no other one depends. */
@@ -387,16 +335,16 @@ export class ExecutableGraph {
   readonly #nodes: ExecutableNodes;
   readonly #allocations: readonly GraphAllocation[];
   readonly #scheduler: Scheduler;
-  readonly #hasConditions: boolean;
   /** Whether a launch frees the memory that the previous one has left. */
   readonly #autoFrees: boolean;
+  /** What a launch runs. Undefined if that has changed since the latest launch. */
+  #plan: LaunchPlan | undefined;
   /** The end of the latest launch. */
   #end: Work | undefined;
 
   constructor(graph: SoftwareGraph, scheduler: Scheduler, { autoFrees }: { autoFrees: boolean }) {
     this.#graph = graph;
     this.#nodes = new ExecutableNodes(graph);
-    this.#hasConditions = graph.hasConditions;
     if (graph.conditions.some(({ isUsed }) => !isUsed)) {
       const result = graphInstantiateResult.conditionalHandleUnused;
       throw new GraphError(cudaErrorNumbers.cudaErrorInvalidValue, "cudaGraphInstantiate", { result, node: undefined });
@@ -411,7 +359,7 @@ export class ExecutableGraph {
   /** Whether the graph cannot be launched before memory of its previous launch is freed. */
   get hasUnfreedMemory(): boolean {
     if (this.#autoFrees) return false;
-    return this.#nodes.operations().some(({ type, allocation }) => {
+    return this.#currentPlan().operations.some(({ type, allocation }) => {
       return type === graphNodeType.memAlloc && allocation!.isAlive;
     });
   }
@@ -421,10 +369,17 @@ export class ExecutableGraph {
     return this.#nodes.byHandle.get(handle);
   }
 
+  /** Sets whether launches run a node. */
+  enable(handle: bigint, isEnabled: boolean): void {
+    this.#nodes.byHandle.get(handle)!.isEnabled = isEnabled;
+    this.#plan = undefined;
+  }
+
   /** Replaces the operation of a node. Returns whether the operation can replace the previous one. */
   replace(handle: bigint, operation: GraphOperation): boolean {
     const found = this.#nodes.byHandle.get(handle);
     if (found?.operation.type !== operation.type || obstacleBetween(found.operation, operation) !== 0) return false;
+    this.#plan = undefined;
     if (found.child === undefined) {
       found.operation = operation;
       return true;
@@ -440,6 +395,7 @@ export class ExecutableGraph {
     const change = this.#nodes.compare(graph);
     if (typeof change !== "function") return change;
     change();
+    this.#plan = undefined;
     return undefined;
   }
 
@@ -459,16 +415,17 @@ export class ExecutableGraph {
 
   /** Enqueues all nodes on a stream. */
   launch(stream: Stream): Work {
-    const operations = this.#nodes.operations();
+    const plan = this.#currentPlan();
+    const { operations } = plan;
     for (const { type, allocation } of operations) if (type === graphNodeType.memAlloc) allocation!.allocate(stream);
-    const after = this.#end === undefined ? [] : [this.#end];
-    if (this.#hasConditions) {
-      after.push(this.#scheduler.enqueue(stream, () => this.#nodes.resetConditions(), { after }));
-    }
-    const end = this.#end = this.#nodes.enqueue(stream, this.#scheduler, after);
+    const end = this.#end = plan.launch(stream, this.#scheduler, this.#end === undefined ? [] : [this.#end]);
     for (const { type, allocation } of operations) {
       if (type === graphNodeType.memFree) allocation!.freeAfter(end, stream);
     }
     return end;
+  }
+
+  #currentPlan(): LaunchPlan {
+    return this.#plan ??= this.#nodes.plan();
   }
 }

@@ -90,8 +90,8 @@ export class Work {
   }
 
   /** Makes the rest of the work, which is not done, wait for other work. Called by the work itself. */
-  waitFor(other: Work): void {
-    this.#after = [other];
+  waitFor(others: readonly Work[]): void {
+    this.#after = others;
   }
 
   /** Describes the kernel and its duration so far. Undefined if this is not a kernel that has run for a time slice. */
