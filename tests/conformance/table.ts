@@ -10,6 +10,8 @@ import { situations as copies } from "./situations/copies.ts";
 import { situations as defaultPools } from "./situations/default_pools.ts";
 import { situations as devices } from "./situations/devices.ts";
 import { situations as events } from "./situations/events.ts";
+import { situations as graphMemory } from "./situations/graph_memory.ts";
+import { situations as graphs } from "./situations/graphs.ts";
 import { situations as hostPools } from "./situations/host_pools.ts";
 import { situations as ipcEvents } from "./situations/ipc_events.ts";
 import { situations as ipcMemory } from "./situations/ipc_memory.ts";
@@ -59,6 +61,8 @@ const rowsByFile: Readonly<Record<string, readonly Situation[]>> = {
   kernel_behavior: kernelBehavior,
   waiting_blocks: waitingBlocks,
   captures,
+  graphs,
+  graph_memory: graphMemory,
   launches,
   modules,
   linking,

@@ -255,6 +255,7 @@ for (const schedule of schedules) {
   test(`random graphs are executed as if one node after the other ran, schedule ${schedule ?? "by turns"}`, () => {
     const driver = new SoftwareDriver({ devices: 1, peers: true, ...schedule && { schedule } });
     play(new Player(schedules.indexOf(schedule) + 1, driver));
+    driver.deviceGraphMemTrim(0);
     assertEquals(driver.deviceGetGraphMemAttribute(0, 0), 0n);
     driver.close();
   });

@@ -82,9 +82,11 @@ export function deviceMemoryCalls({ core, streams, memory, pools, graphMemory }:
       const found = pools.local(pool, call);
       if (byteLength === 0) return 0n;
       if (target.capture !== undefined) {
-        if (found.handleTypes !== memHandleType.none) fail(cudaErrorNumbers.cudaErrorNotSupported, call);
+        const isOnDevice = found.device !== undefined;
+        if (found.handleTypes !== memHandleType.none || !isOnDevice) fail(cudaErrorNumbers.cudaErrorNotSupported, call);
         const { address, operation } = graphMemory.allocate({
-          device: found.device ?? target.device,
+          graph: target.capture.graph,
+          device: found.device,
           byteLength,
           after: target.capture.dependencies.get(target)!,
         }, call);
@@ -112,7 +114,7 @@ export function deviceMemoryCalls({ core, streams, memory, pools, graphMemory }:
       const target = streams.target(device, stream, call);
       if (address === 0n) return;
       if (target.capture !== undefined) {
-        core.submit(target, graphMemory.freeOperation(address, call));
+        core.submit(target, graphMemory.freeOperation(target.capture.graph, address, call));
         return;
       }
       const ofGraph = graphMemory.at(address);
@@ -187,14 +189,16 @@ export function deviceMemoryCalls({ core, streams, memory, pools, graphMemory }:
 type AddressCalls = Pick<Driver, "memGetAddressRange" | "pointerGetAttributes">;
 
 /** Returns the driver calls that query the allocation to which an address belongs. */
-export function addressCalls({ core: { devices }, memory, virtualMemory }: AllocationParts): AddressCalls {
+export function addressCalls({ core: { devices }, memory, virtualMemory, graphMemory }: AllocationParts): AddressCalls {
   return {
     memGetAddressRange(device, address) {
       const call = "cuMemGetAddressRange";
       devices.check(device, call);
       const offset = offsetOfAddress(address);
       const found = offset === undefined ? undefined : memory.allocations.containing(offset, 1);
-      if (found === undefined) fail(cudaErrorNumbers.cudaErrorSymbolNotFound, call);
+      if (found === undefined || graphMemory.isDormant(found.begin)) {
+        fail(cudaErrorNumbers.cudaErrorSymbolNotFound, call);
+      }
       if (found.kind === "virtual") return virtualMemory.rangeAt(found, address);
       const { begin, byteLength } = found;
       if (memory.isAccessible(found, device)) return { base: addressOfOffset(begin), byteLength };
@@ -207,6 +211,7 @@ export function addressCalls({ core: { devices }, memory, virtualMemory }: Alloc
       const call = "cuPointerGetAttribute";
       devices.check(device, call);
       const found = memory.at(address, 1, call);
+      if (graphMemory.isDormant(found.begin)) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
       const isHost = found.kind === "locked" || isHostPoolMemory(found);
       return {
         type: isHost ? memoryType.host : memoryType.device,

@@ -11,13 +11,8 @@ import { cudaErrorNumbers } from "../../support/errors.ts";
 import type { GraphOperation } from "../execution/software_graph.ts";
 import { fail } from "../failure.ts";
 import type { DriverCore } from "./core.ts";
-import {
-  type AnyAllocation,
-  isHostPoolMemory,
-  isPoolMemory,
-  type ProgramMemory,
-  type RangeUse,
-} from "./program_memory.ts";
+import type { GraphMemory } from "./graph_memory.ts";
+import { type AnyAllocation, isPoolMemory, type ProgramMemory, type RangeUse } from "./program_memory.ts";
 import type { StreamsAndEvents } from "./streams_and_events.ts";
 
 /** The maximum number of bytes, values or rows that a copy or fill processes before other streams may run. */
@@ -27,13 +22,30 @@ const sliceLength = 2 ** 20;
 class Copies {
   readonly #core: DriverCore;
   readonly #hostMemory: HostMemory;
+  /** Tracks which bytes are initialized. Undefined unless the `initialization` check is enabled. */
   readonly #shadow: MemoryShadow | undefined;
+  readonly #memory: ProgramMemory;
+  readonly #graphMemory: GraphMemory;
 
-  /** @param shadow tracks which bytes are initialized; undefined unless the `initialization` check is enabled */
-  constructor(core: DriverCore, shadow: MemoryShadow | undefined) {
+  constructor(core: DriverCore, memory: ProgramMemory, graphMemory: GraphMemory) {
     this.#core = core;
     this.#hostMemory = core.hostMemory;
-    this.#shadow = shadow;
+    this.#shadow = memory.shadow;
+    this.#memory = memory;
+    this.#graphMemory = graphMemory;
+  }
+
+  /** Returns a function that tells the state of memory of a device. */
+  #stateOf(...ranges: readonly (Uint8Array | Uint16Array | Uint32Array)[]): NonNullable<GraphOperation["memory"]> {
+    const { buffer } = this.#core.linearMemory.bytes;
+    const places = ranges.filter((range) => range.buffer === buffer && range.byteLength > 0);
+    return () => {
+      const found = places.map(({ byteOffset, byteLength }) => {
+        return this.#memory.allocations.containing(byteOffset, byteLength);
+      });
+      const exists = !found.includes(undefined);
+      return { exists, isAccessible: exists && !found.some((one) => this.#graphMemory.isDormant(one!.begin)) };
+    };
   }
 
   /**
@@ -73,7 +85,8 @@ class Copies {
   copyOperation(to: Uint8Array, from: Uint8Array, onPart?: (part: Uint8Array) => void): GraphOperation {
     const { byteLength } = to;
     const isBackward = to.buffer === from.buffer && to.byteOffset > from.byteOffset;
-    return this.#inSlices({ type: graphNodeType.memcpy, length: byteLength }, (begin, end) => {
+    const ofNode = { type: graphNodeType.memcpy, memory: this.#stateOf(to, from) };
+    return this.#inSlices(ofNode, byteLength, (begin, end) => {
       const [first, last] = isBackward ? [byteLength - end, byteLength - begin] : [begin, end];
       const source = from.subarray(first, last);
       to.set(source, first);
@@ -84,7 +97,8 @@ class Copies {
 
   /** Returns the operation of a fill. */
   fillOperation(to: Uint8Array | Uint16Array | Uint32Array, value: number): GraphOperation {
-    return this.#inSlices({ type: graphNodeType.memset, length: to.length }, (begin, end) => {
+    const ofNode = { type: graphNodeType.memset, memory: this.#stateOf(to) };
+    return this.#inSlices(ofNode, to.length, (begin, end) => {
       to.fill(value, begin, end);
       this.#noteFill(to.subarray(begin, end));
     });
@@ -95,7 +109,8 @@ class Copies {
     to: Uint8Array | Uint16Array | Uint32Array,
     { value, width, pitch, height }: { value: number; width: number; pitch: number; height: number },
   ): GraphOperation {
-    return this.#inSlices({ type: graphNodeType.memset, length: height }, (begin, end) => {
+    const ofNode = { type: graphNodeType.memset, memory: this.#stateOf(to) };
+    return this.#inSlices(ofNode, height, (begin, end) => {
       for (let row = begin; row < end; row++) {
         to.fill(value, row * pitch, row * pitch + width);
         this.#noteFill(to.subarray(row * pitch, row * pitch + width));
@@ -112,7 +127,8 @@ class Copies {
    * time slice.
    */
   #inSlices(
-    { type, length }: { readonly type: number; readonly length: number },
+    ofNode: Omit<GraphOperation, "enqueue">,
+    length: number,
     slice: (begin: number, end: number) => void,
   ): GraphOperation {
     const enqueue = (stream: Stream): Work => {
@@ -124,7 +140,7 @@ class Copies {
         return done === length;
       });
     };
-    return { type, enqueue };
+    return { ...ofNode, enqueue };
   }
 }
 
@@ -135,6 +151,7 @@ interface CopyParts {
   readonly core: DriverCore;
   readonly streams: StreamsAndEvents;
   readonly memory: ProgramMemory;
+  readonly graphMemory: GraphMemory;
 }
 
 /** The driver calls that copy and fill memory. */
@@ -158,10 +175,10 @@ export interface NodeOperations {
 
 /** Returns the driver calls that copy and fill memory, and the same for nodes of graphs. */
 export function copyAndFillCalls(
-  { core, streams, memory }: CopyParts,
+  { core, streams, memory, graphMemory }: CopyParts,
 ): { calls: CopyAndFillCalls; nodes: NodeOperations } {
   const { devices } = core;
-  const copies = new Copies(core, memory.shadow);
+  const copies = new Copies(core, memory, graphMemory);
 
   /**
    * Returns the bytes of a range that a device copies from or to host memory. If the range lies in a device's pool, the
@@ -255,19 +272,24 @@ export function copyAndFillCalls(
     },
   };
 
-  /** Returns one end of a copy in a graph, and where it is: on which device, if it is not on the host. */
+  /** The device in whose context memory was allocated: none for memory of a pool, and any for page-locked memory. */
+  const contextOf = (address: bigint, byteLength: number, { device, call }: RangeUse): number | undefined => {
+    const found = memory.at(address, byteLength, call);
+    if (isPoolMemory(found) || found.kind === "virtual") return undefined;
+    return found.kind === "locked" ? device : found.device;
+  };
+
+  /** Returns one end of a copy in a graph, and what must not change about it in an executable graph. */
   const endOf = (
     end: bigint | Uint8Array,
     byteLength: number,
     use: RangeUse,
-  ): { bytes: Uint8Array; place: number | undefined } => {
+  ): { bytes: Uint8Array; fixed: readonly unknown[] } => {
     if (typeof end !== "bigint") {
-      return { bytes: core.hostMemory.bytesOf(end.subarray(0, byteLength)), place: undefined };
+      return { bytes: core.hostMemory.bytesOf(end.subarray(0, byteLength)), fixed: ["array", use.device] };
     }
     const bytes = rangeForHostCopy(end, byteLength, use);
-    const found = memory.at(end, byteLength, use.call);
-    const isHost = found.kind === "locked" || isHostPoolMemory(found);
-    return { bytes, place: isHost ? undefined : found.device };
+    return { bytes, fixed: ["address", contextOf(end, byteLength, use)] };
   };
 
   const nodes: NodeOperations = {
@@ -276,7 +298,7 @@ export function copyAndFillCalls(
       if (byteLength === 0) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
       const to = endOf(destination, byteLength, { device, call, flags: readWrite });
       const from = endOf(source, byteLength, { device, call, flags: read });
-      return { ...copies.copyOperation(to.bytes, from.bytes), fixed: [to.place, from.place] };
+      return { ...copies.copyOperation(to.bytes, from.bytes), fixed: [...to.fixed, ...from.fixed] };
     },
     fill(device, { address, value, elementSize, width, height, pitch }, call) {
       devices.check(device, call);
@@ -290,10 +312,7 @@ export function copyAndFillCalls(
       const { buffer, byteOffset } = bytes;
       const wide = elementSize === 4 ? new Uint32Array(buffer, byteOffset, count) : undefined;
       const to = wide ?? (elementSize === 2 ? new Uint16Array(buffer, byteOffset, count) : bytes);
-      const place = memory.at(address, count * elementSize, call);
-      const fixed = isPitched
-        ? [place.kind === "locked" ? undefined : place.device, height, width, pitch, elementSize]
-        : [place.kind === "locked" ? undefined : place.device, height];
+      const fixed = isPitched ? [height, width, pitch, elementSize] : [height];
       const operation = isPitched
         ? copies.fillRowsOperation(to, { value, width, pitch: pitch / elementSize, height })
         : copies.fillOperation(to, value);

@@ -6,7 +6,7 @@
 import { graphNodeType } from "../../driver.ts";
 import { cudaErrorNumbers } from "../../support/errors.ts";
 import { GraphAllocation, GraphMemoryUsage } from "../execution/graph_memory.ts";
-import type { GraphOperation, SoftwareGraphNode } from "../execution/software_graph.ts";
+import type { GraphOperation, SoftwareGraph, SoftwareGraphNode } from "../execution/software_graph.ts";
 import type { Stream, Work } from "../execution/streams.ts";
 import { fail } from "../failure.ts";
 import { addressOfOffset } from "../memory/linear_memory.ts";
@@ -37,20 +37,30 @@ export class GraphMemory {
     return this.#allocations.get(address);
   }
 
+  /** Returns whether an allocation that begins at an offset is one of a graph, and no launch has allocated it. */
+  isDormant(begin: number): boolean {
+    return this.at(addressOfOffset(begin))?.isAlive === false;
+  }
+
   /**
    * Returns the operation of a node that allocates memory, and the memory's address.
    *
    * @param after the nodes on which the node depends: as in CUDA, it gets memory that the same graph has freed before
    */
   allocate(
-    { device, byteLength, after }: { device: number; byteLength: number; after: readonly SoftwareGraphNode[] },
+    { graph, device, byteLength, after }: {
+      graph: SoftwareGraph;
+      device: number;
+      byteLength: number;
+      after: readonly SoftwareGraphNode[];
+    },
     call: string,
   ): { address: bigint; operation: GraphOperation } {
     const freed = freedBefore(after).find(({ memory }) => {
       return memory.device === device && memory.byteLength === byteLength;
     });
     if (freed !== undefined) {
-      freed.isFreedInGraph = false;
+      freed.freeing.clear();
       return { address: addressOfOffset(freed.memory.begin), operation: this.#operation(freed) };
     }
     const core = this.#core, memory = this.#memory;
@@ -64,7 +74,7 @@ export class GraphMemory {
       memory.forget(allocated);
       core.legacyMemory.release(allocated);
     };
-    const allocation = new GraphAllocation(allocated, { usage: this.usageOf(device), release });
+    const allocation = new GraphAllocation(allocated, { owner: graph, usage: this.usageOf(device), release });
     this.#allocations.set(address, allocation);
     return { address, operation: this.#operation(allocation) };
   }
@@ -75,7 +85,7 @@ export class GraphMemory {
       if (memory.isChecked) memory.markFresh(allocation.memory);
     };
     const enqueue = (stream: Stream) => core.scheduler.enqueue(stream, note);
-    return { type: graphNodeType.memAlloc, isReplaceable: false, allocation, enqueue };
+    return { type: graphNodeType.memAlloc, allocation, enqueue };
   }
 
   /** Enqueues a free of an allocation that outlived its launch. */
@@ -86,12 +96,15 @@ export class GraphMemory {
     return work;
   }
 
-  /** Returns the operation of a node that frees memory of a graph. */
-  freeOperation(address: bigint, call: string): GraphOperation {
-    const allocation = this.at(address);
-    if (allocation === undefined || allocation.isFreedInGraph) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
-    allocation.isFreedInGraph = true;
-    return { type: graphNodeType.memFree, isReplaceable: false, allocation, enqueue: () => undefined };
+  /** Returns the operation of a node of a graph that frees memory of a graph. */
+  freeOperation(graph: SoftwareGraph, address: bigint, call: string): GraphOperation {
+    const allocation = this.at(address) ?? fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+    const { owner, freeing } = allocation;
+    // Either the owner frees the memory, or other graphs do.
+    const isRefused = freeing.has(graph) || (graph === owner ? freeing.size > 0 : freeing.has(owner));
+    if (isRefused) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+    freeing.add(graph);
+    return { type: graphNodeType.memFree, allocation, enqueue: () => undefined };
   }
 }
 
@@ -105,5 +118,5 @@ function freedBefore(after: readonly SoftwareGraphNode[]): GraphAllocation[] {
   const freed = new Set(
     operations.filter(({ type }) => type === graphNodeType.memFree).map(({ allocation }) => allocation),
   );
-  return made.filter((allocation) => allocation.isFreedInGraph && freed.has(allocation));
+  return made.filter((allocation) => allocation.freeing.has(allocation.owner) && freed.has(allocation));
 }

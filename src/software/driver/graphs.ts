@@ -314,16 +314,16 @@ export function captureAndGraphCalls(
       let address = 0n;
       const node = add(graph, dependencies, call, (after) => {
         const { cudaErrorInvalidValue, cudaErrorNotSupported } = cudaErrorNumbers;
-        const device = location.id;
-        if (location.type !== memLocationType.device || byteLength === 0) fail(cudaErrorInvalidValue, call);
-        if (accesses.some(({ location: { type } }) => type !== memLocationType.device)) {
-          fail(cudaErrorInvalidValue, call);
-        }
-        if (handleTypes !== memHandleType.none) fail(cudaErrorNotSupported, call);
-        devices.check(device, call);
-        for (const { location: { id } } of accesses) devices.check(id, call);
-        const allocated = graphMemory.allocate({ device, byteLength, after }, call);
-        for (const { location: { id }, flags } of accesses) {
+        const { type, id: device } = location;
+        if (byteLength === 0) fail(cudaErrorInvalidValue, call);
+        if (handleTypes !== memHandleType.none || type !== memLocationType.device) fail(cudaErrorNotSupported, call);
+        if (device < 0 || device >= devices.count) fail(cudaErrorInvalidValue, call);
+        devices.checkAlive(call);
+        const others = accesses.filter(({ location }) => location.type === memLocationType.device);
+        for (const { location: { id } } of others) devices.check(id, call);
+        const into = graphOf(graph, call);
+        const allocated = graphMemory.allocate({ graph: into, device, byteLength, after }, call);
+        for (const { location: { id }, flags } of others) {
           if (flags !== memAccessFlags.none) allocated.operation.allocation!.memory.allow(id);
         }
         address = allocated.address;
@@ -333,7 +333,12 @@ export function captureAndGraphCalls(
     },
     graphAddMemFreeNode(graph, dependencies, address) {
       const call = "cudaGraphAddMemFreeNode";
-      return add(graph, dependencies, call, () => ({ operation: graphMemory.freeOperation(address, call) }));
+      return add(
+        graph,
+        dependencies,
+        call,
+        () => ({ operation: graphMemory.freeOperation(graphOf(graph, call), address, call) }),
+      );
     },
     graphConditionalHandleCreate(device, graph, defaultValue) {
       const call = "cudaGraphConditionalHandleCreate";
@@ -408,8 +413,9 @@ export function captureAndGraphCalls(
     },
     graphUpload(device, exec, stream) {
       const call = "cudaGraphUpload";
-      captures.checkWait(streams.stream(device, stream, call), call);
-      execOf(exec, call);
+      const target = streams.stream(device, stream, call);
+      captures.checkWait(target, call);
+      execOf(exec, call).upload(target);
     },
     graphLaunch(device, exec, stream) {
       const call = "cudaGraphLaunch";
@@ -458,7 +464,11 @@ export function captureAndGraphCalls(
       const call = "cudaGraphExecChildGraphNodeSetParams";
       const found = graphOf(child, call);
       refuseCopy(found, call);
-      replace(exec, node, { operation: childOperation(found.clone(() => core.newHandle())), call });
+      const { operation: { type } } = executableNode(exec, node, call);
+      if (type !== graphNodeType.graph) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+      const operation = childOperation(found.clone(() => core.newHandle()));
+      const isReplaced = execOf(exec, call).replace(node, operation);
+      if (!isReplaced) fail(cudaErrorNumbers.cudaErrorGraphExecUpdateFailure, call);
     },
     graphNodeSetEnabled(exec, node, isEnabled) {
       const call = "cudaGraphNodeSetEnabled";

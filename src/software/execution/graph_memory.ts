@@ -8,6 +8,7 @@
  */
 import { graphMemAttribute } from "../../driver.ts";
 import type { DeviceMemory } from "../ipc/legacy_memory.ts";
+import type { SoftwareGraph } from "./software_graph.ts";
 import type { Awaited, Stream } from "./streams.ts";
 
 /** Memory is reserved in multiples of this, in bytes. */
@@ -23,8 +24,12 @@ interface ReservedBlock {
 /** An allocation of a graph. */
 export class GraphAllocation {
   readonly memory: DeviceMemory;
-  /** Whether a node of any graph frees the memory. Otherwise the program frees it after a launch. */
-  isFreedInGraph = false;
+  /** The graph that allocates the memory. */
+  readonly owner: SoftwareGraph;
+  /**
+   * The graphs that free the memory: either its owner or others. Without any, the program frees it after a launch.
+   */
+  readonly freeing: Set<SoftwareGraph> = new Set();
   /** Whether a launch has allocated the memory, and nothing that is enqueued frees it. */
   isAlive = false;
   readonly #usage: GraphMemoryUsage;
@@ -33,11 +38,13 @@ export class GraphAllocation {
   #holders = 0;
   #block: ReservedBlock | undefined;
 
-  constructor(memory: DeviceMemory, { usage, release }: {
+  constructor(memory: DeviceMemory, { owner, usage, release }: {
+    owner: SoftwareGraph;
     usage: GraphMemoryUsage;
     release: (memory: DeviceMemory) => void;
   }) {
     this.memory = memory;
+    this.owner = owner;
     this.#usage = usage;
     this.#release = release;
   }
@@ -50,6 +57,11 @@ export class GraphAllocation {
   drop(): void {
     this.#holders--;
     if (this.#holders === 0 && !this.isAlive) this.#release(this.memory);
+  }
+
+  /** Called when a graph is uploaded on a stream, so that a launch need not reserve memory. */
+  reserve(stream: Stream): void {
+    if (this.#block === undefined) this.#usage.free(this.#usage.reserve(this.memory.byteLength, stream), done(stream));
   }
 
   /** Called when a launch on a stream allocates the memory. */
@@ -66,7 +78,14 @@ export class GraphAllocation {
   }
 }
 
-/** The memory that a device has reserved for graphs, in bytes, and how much of it they use: `graphMemAttribute`. */
+function done(stream: Stream): { readonly work: Awaited; readonly stream: Stream } {
+  return { work: { done: true }, stream };
+}
+
+/**
+ * The memory that a device has reserved for graphs, in bytes, and how much of it they use: `graphMemAttribute`. As on a
+ * GPU, the two are the same.
+ */
 export class GraphMemoryUsage {
   readonly #values: bigint[] = [0n, 0n, 0n, 0n];
   readonly #blocks = new Set<ReservedBlock>();
@@ -85,24 +104,21 @@ export class GraphMemoryUsage {
 
   /** Returns memory for a launch on a stream: memory that the stream's earlier work or complete work used, or new. */
   reserve(byteLength: number, stream: Stream): ReservedBlock {
-    const { usedCurrent, usedHigh, reservedCurrent, reservedHigh } = graphMemAttribute;
     const size = Math.ceil(byteLength / unitByteLength) * unitByteLength;
     let block = [...this.#blocks].find(({ byteLength, end }) => {
       return byteLength === size && end !== undefined && (end.stream === stream || end.work.done);
     });
     if (block === undefined) {
       this.#blocks.add(block = { byteLength: size, end: undefined });
-      this.#add(reservedCurrent, reservedHigh, size);
+      this.#add(size);
     }
     block.end = undefined;
-    this.#add(usedCurrent, usedHigh, size);
     return block;
   }
 
   /** Notes the last work that uses a block. */
   free(block: ReservedBlock, end: { readonly work: Awaited; readonly stream: Stream }): void {
     block.end = end;
-    this.#add(graphMemAttribute.usedCurrent, graphMemAttribute.usedHigh, -block.byteLength);
   }
 
   /** Releases the memory that no launch uses any more. */
@@ -110,13 +126,16 @@ export class GraphMemoryUsage {
     for (const block of this.#blocks) {
       if (!block.end?.work.done) continue;
       this.#blocks.delete(block);
-      this.#add(graphMemAttribute.reservedCurrent, graphMemAttribute.reservedHigh, -block.byteLength);
+      this.#add(-block.byteLength);
     }
   }
 
-  #add(current: number, high: number, byteLength: number): void {
-    const value = this.#values[current]! + BigInt(byteLength);
-    this.#values[current] = value;
-    if (value > this.#values[high]!) this.#values[high] = value;
+  #add(byteLength: number): void {
+    const { usedCurrent, usedHigh, reservedCurrent, reservedHigh } = graphMemAttribute;
+    for (const [current, high] of [[usedCurrent, usedHigh], [reservedCurrent, reservedHigh]] as const) {
+      const value = this.#values[current]! + BigInt(byteLength);
+      this.#values[current] = value;
+      if (value > this.#values[high]!) this.#values[high] = value;
+    }
   }
 }

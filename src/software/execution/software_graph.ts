@@ -4,7 +4,7 @@
  * @module
  */
 import { graphNodeType } from "../../driver.ts";
-import { cudaErrorNumbers } from "../../support/errors.ts";
+import { CudaError, cudaErrorNumbers } from "../../support/errors.ts";
 import { GraphError, graphExecUpdateResult, graphInstantiateResult } from "../../support/graph_errors.ts";
 import type { GraphAllocation } from "./graph_memory.ts";
 import { LaunchPlan } from "./launch_plan.ts";
@@ -62,14 +62,17 @@ export interface GraphOperation {
   readonly type: number;
   /** What the operation of a node in an executable graph must have in common with the one that replaces it. */
   readonly fixed?: readonly unknown[];
-  /** Whether another operation may replace this one in an executable graph. Default: true. */
-  readonly isReplaceable?: boolean;
   /** The memory that the operation allocates or frees. */
   readonly allocation?: GraphAllocation;
   /** The graph that the operation runs. */
   readonly child?: SoftwareGraph;
   /** The graphs of which the operation runs some. */
   readonly branching?: Branching;
+  /**
+   * Returns whether the memory that a copy or fill uses exists, and whether it can be accessed now: that of a graph can
+   * be accessed after a launch.
+   */
+  memory?(): { readonly exists: boolean; readonly isAccessible: boolean };
   /** Keeps what the operation uses until the returned function is called. */
   retain?(): () => void;
   /** Enqueues the operation on a stream. Returns undefined if the stream has nothing to do. */
@@ -252,13 +255,17 @@ class ExecutableNodes {
    * Returns what prevents the nodes from getting the operations of another graph, or how to give them these operations.
    */
   compare(graph: SoftwareGraph): { result: number; node: bigint | undefined } | (() => void) {
-    const { nodeTypeChanged, notSupported } = graphExecUpdateResult;
+    const { error, nodeTypeChanged, notSupported } = graphExecUpdateResult;
     const pairs = this.#pairedWith(graph);
     if (!(pairs instanceof Map)) return pairs;
     const changes: (() => void)[] = [];
-    for (const [{ handle, operation }, own] of pairs) {
+    let memoryNode: SoftwareGraphNode | undefined;
+    for (const [node, own] of pairs) {
+      const { handle, operation } = node;
       if (operation.type !== own.operation.type) return { result: nodeTypeChanged, node: handle };
-      if (operation.isReplaceable === false) return { result: notSupported, node: handle };
+      if (operation === own.operation) continue;
+      if (operation.allocation !== undefined) memoryNode ??= node;
+      if (operation.memory?.().isAccessible === false) return { result: error, node: handle };
       const obstacle = obstacleBetween(own.operation, operation);
       if (obstacle !== 0) return { result: obstacle, node: handle };
       const graphs = operation.child === undefined ? operation.branching?.bodies ?? [] : [operation.child];
@@ -269,6 +276,7 @@ class ExecutableNodes {
       }
       if (graphs.length === 0) changes.push(() => own.operation = operation);
     }
+    if (memoryNode !== undefined) return { result: notSupported, node: memoryNode.handle };
     return () => changes.forEach((change) => change());
   }
 
@@ -285,8 +293,12 @@ class ExecutableNodes {
     const others = [...graph.nodes.values()];
     if (own.length !== others.length) return { result: topologyChanged, node: undefined };
     const ownEnds = withoutDependents(own), otherEnds = withoutDependents(others);
-    if (ownEnds.length !== otherEnds.length) return { result: topologyChanged, node: otherEnds.at(-1)?.handle };
-    const pairs = new Map(otherEnds.map((node, index) => [node, ownEnds[index]!]));
+    if (ownEnds.length !== otherEnds.length) {
+      const surplus = otherEnds.length > ownEnds.length ? otherEnds.at(-1) : undefined;
+      return { result: topologyChanged, node: surplus?.handle };
+    }
+    // CUDA begins with the last one, and reports the first difference.
+    const pairs = new Map(otherEnds.map((node, index) => [node, ownEnds[index]!] as const).reverse());
     const paired = new Set(ownEnds);
     // Nodes that are paired meanwhile are visited too.
     for (const [node, { dependencies }] of pairs) {
@@ -345,6 +357,9 @@ export class ExecutableGraph {
   constructor(graph: SoftwareGraph, scheduler: Scheduler, { autoFrees }: { autoFrees: boolean }) {
     this.#graph = graph;
     this.#nodes = new ExecutableNodes(graph);
+    if (this.#currentPlan().operations.some((operation) => operation.memory?.().exists === false)) {
+      throw new CudaError(cudaErrorNumbers.cudaErrorInvalidValue, "cudaGraphInstantiate");
+    }
     if (graph.conditions.some(({ isUsed }) => !isUsed)) {
       const result = graphInstantiateResult.conditionalHandleUnused;
       throw new GraphError(cudaErrorNumbers.cudaErrorInvalidValue, "cudaGraphInstantiate", { result, node: undefined });
@@ -411,6 +426,13 @@ export class ExecutableGraph {
     this.#scheduler.addStream(stream);
     this.#scheduler.enqueue(stream, drop, { after: [end], outlivesDevice: true });
     this.#scheduler.removeStream(stream);
+  }
+
+  /** Reserves the memory that a launch on a stream will need. */
+  upload(stream: Stream): void {
+    for (const { type, allocation } of this.#currentPlan().operations) {
+      if (type === graphNodeType.memAlloc) allocation!.reserve(stream);
+    }
   }
 
   /** Enqueues all nodes on a stream. */
