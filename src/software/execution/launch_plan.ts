@@ -118,7 +118,7 @@ function enqueueNode(
 ): void {
   if (child !== undefined) return child.runOn(branch, place);
   if (operation.branching !== undefined) return enqueueBodies(operation.branching, bodies, { branch, ...place });
-  // Whoever waits for the event comes after the earlier work of the launch's stream too.
+  // Streams that wait for the event come after the earlier work of the launch's stream too.
   if (operation.type === graphNodeType.eventRecord) branch.comeAfterAllOf(place.origin);
   operation.enqueue(branch);
 }
