@@ -129,9 +129,10 @@ export class FreeList {
    * marker recorded on it.
    */
   moveCompletedTo(other: FreeList): void {
-    if (this.isEmpty) return;
-    const { driver } = this.#session;
     const { stream } = this;
+    // A stream that is being captured can neither be queried nor marked.
+    if (this.isEmpty || stream?.isCapturing) return;
+    const { driver } = this.#session;
     if (stream !== undefined && driver.streamQuery(stream.device.ordinal, stream.unsafeHandle)) {
       this.#markedEpoch = -1;
       return this.moveTo(other);

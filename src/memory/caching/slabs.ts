@@ -188,7 +188,7 @@ export class Slabs implements CacheMemory {
 
   /**
    * Frees a slab in stream order, after all work that uses it. Returns the stream on which the slab is freed. Does
-   * nothing and returns undefined if a buffer uses one of the slab's blocks.
+   * nothing and returns undefined if a buffer uses one of the slab's blocks, or a stream that has used it is captured.
    */
   release(slab: Slab): CudaStream | undefined {
     const freeLists = new Set<FreeList>();
@@ -199,6 +199,7 @@ export class Slabs implements CacheMemory {
     for (const freeList of freeLists) freeList.mergeAll();
     freeLists.delete(this.#completed);
     const streams = [...freeLists].map(({ stream }) => stream).filter((stream) => stream !== undefined);
+    if (streams.some(({ isCapturing }) => isCapturing)) return undefined;
     const { stream: own, device } = slab.buffer;
     const stream = streams[0] ?? (own.disposed ? device.defaultStream : own);
     for (const freeList of freeLists) if (freeList.stream !== stream) freeList.makeStreamWait(stream);
@@ -387,7 +388,10 @@ export class Slabs implements CacheMemory {
   }
 
   #othersThan(list: FreeList): FreeList[] {
-    return [...this.#listByStream.values(), ...this.#disposedLists].filter((other) => other !== list);
+    // No stream can wait for the work of a stream that is being captured.
+    return [...this.#listByStream.values(), ...this.#disposedLists].filter((other) => {
+      return other !== list && !other.stream?.isCapturing;
+    });
   }
 
   /** Returns whether memory would be scarce if the slabs grew by `more` bytes. */

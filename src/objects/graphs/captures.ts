@@ -153,6 +153,11 @@ export class SessionCaptures {
     this.refuse(stream, "cudaMemcpyAsync", readsNothing);
   }
 
+  /** Throws if a stream is captured, for the record of an event that other processes can wait for. */
+  refuseSharedRecord(stream: CudaStream): void {
+    this.refuse(stream, "cudaEventRecord", sharesNothing);
+  }
+
   /** Throws if a stream is captured, for a call that waits for its work. */
   refuseWait(stream: CudaStream): void {
     this.refuse(stream, "cudaStreamSynchronize", `the stream ${isCaptured}`);
@@ -330,6 +335,9 @@ const readsNothing = "the stream is being captured; copy to a HostBuffer in the 
 const reusesNothing =
   "the stream is being captured, and the memory would be handed out again while the graph uses it; allocate it before " +
   "the capture, or with allocate of a pool";
+const sharesNothing =
+  "the stream is being captured, and other processes would wait for work that is not executed; share memory, release " +
+  "it or record the event behind a launch of the graph";
 const freesNothing = "the stream is being captured; free it after the capture, or on a stream that is not captured";
 const launchesNothing =
   "the stream is being captured, and CUDA launches no graph in a capture; use another stream, or launch it afterwards";

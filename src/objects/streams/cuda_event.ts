@@ -41,6 +41,9 @@ function eventInsteadOf(value: unknown): string {
  */
 export let handleOf: (event: CudaEvent) => bigint;
 
+/** Whether other processes can wait for the event. */
+export let isInterprocess: (event: CudaEvent) => boolean;
+
 /** Throws unless `event` is an event of the `Cuda` object that `session` belongs to. */
 export let checkEvent: (event: CudaEvent, session: Session) => void;
 
@@ -95,6 +98,7 @@ export class CudaEvent implements Disposable {
       if (event.#handle === undefined) throw new ReferenceError("Cannot use the event: it was disposed");
       return event.#handle;
     };
+    isInterprocess = (event) => event.#isInterprocess;
     noteRecord = (event, stream) => {
       if (event.#mayBeRecordedByOthers) {
         event.#unrecordedOrigin = undefined;

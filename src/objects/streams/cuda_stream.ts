@@ -1,7 +1,7 @@
 import { printAs, stateOf } from "../../support/printing.ts";
 import { benchmark, type BenchmarkOptions, type BenchmarkResult } from "../benchmark.ts";
 import type { CudaDevice } from "../cuda_device.ts";
-import { checkEvent, type CudaEvent, handleOf, noteRecord, noteWait } from "./cuda_event.ts";
+import { checkEvent, type CudaEvent, handleOf, isInterprocess, noteRecord, noteWait } from "./cuda_event.ts";
 import { areOrderedByDefaultStream, defaultStream, type StreamKind } from "../../driver.ts";
 import type { CudaGraph } from "../graphs/cuda_graph.ts";
 import type { CaptureOptions, GraphCapture } from "../graphs/graph_capture.ts";
@@ -295,14 +295,16 @@ export class CudaStream implements Disposable {
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__EVENT.html
    * @throws {TypeError} If `event` is not an event of the same `Cuda` object
    * @throws {ReferenceError} If the stream or the event was disposed
-   * @throws {CudaError} `cudaErrorInvalidResourceHandle` if the event belongs to another device
+   * @throws {CudaError} `cudaErrorInvalidResourceHandle` if the event belongs to another device,
+   * `cudaErrorStreamCaptureUnsupported` if the stream is captured and other processes can wait for the event
    */
   record(event: CudaEvent): void {
     checkEvent(event, this.#session);
+    const { captures, completed } = this.#session;
     try {
+      if (captures.isActive && isInterprocess(event)) captures.refuseSharedRecord(this);
       this.#session.driver.eventRecord(this.device.ordinal, handleOf(event), this.unsafeHandle);
       noteRecord(event, this.#progress);
-      const { captures, completed } = this.#session;
       if (captures.isActive && captures.hasRecorded(handleOf(event))) completed.delete(event);
     } catch (error) {
       const own = this.device.ordinal;

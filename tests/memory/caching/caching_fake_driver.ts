@@ -124,6 +124,14 @@ export class FakeDriver implements Partial<Driver> {
     this.#streams.delete(handle);
   }
 
+  threadExchangeStreamCaptureMode(mode: number): number {
+    return mode;
+  }
+
+  streamIsCapturing(): boolean {
+    return false;
+  }
+
   streamQuery(device: number, handle: bigint): boolean {
     const stream = this.#stream(device, handle);
     return this.late !== "streams" && this.late !== "all" && stream.done === stream.works.length;

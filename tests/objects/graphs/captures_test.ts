@@ -3,6 +3,7 @@ import { assert, assertEquals, assertMatch, assertRejects, assertThrows } from "
 import { inspect } from "node:util";
 import { ptx } from "../../../kernels/fill.ts";
 import type {
+  CachingAllocator,
   Cuda,
   CudaDevice,
   CudaError,
@@ -30,6 +31,8 @@ interface Place {
   readonly stream: CudaStream;
   readonly other: CudaStream;
   readonly pool: MemoryPool;
+  /** An allocator in which memory was freed on `stream`. */
+  readonly allocator: CachingAllocator;
   readonly numbers: DeviceArray<Int32Array>;
   readonly target: DeviceArray<Int32Array>;
   readonly host: HostBuffer;
@@ -65,6 +68,10 @@ const refused: Readonly<Record<string, readonly [code: string, call: (place: Pla
     using allocator = pool.createCachingAllocator();
     allocator.allocate(64, stream);
   }],
+  "an event for other processes recorded": ["cudaErrorStreamCaptureUnsupported", ({ gpu, stream }) => {
+    using event = gpu.createEvent({ interprocess: true });
+    stream.record(event);
+  }],
   "a capture begun once more": ["cudaErrorStreamCaptureUnsupported", ({ stream }) => stream.beginCapture()],
 };
 
@@ -81,7 +88,7 @@ const refusedBesideBlocking: Readonly<Record<string, (place: Place) => unknown>>
 
 /** Calls that have nothing to do with what the capture records, and what the library does for itself meanwhile. */
 const harmless: Readonly<Record<string, (place: Place) => unknown>> = {
-  "everything printed": ({ cuda, gpu, stream, other, pool, numbers, before, inside }) =>
+  "everything printed": ({ cuda, gpu, stream, other, pool, allocator, numbers, before, inside }) =>
     inspect([cuda, gpu, gpu.defaultStream, stream, other, pool, numbers, before, inside]),
   "the stream's properties read": ({ stream }) => [stream.priority, stream.nonBlocking, stream.isCapturing],
   "the default stream's properties read": ({ gpu: { defaultStream } }) => [
@@ -127,6 +134,13 @@ const harmless: Readonly<Record<string, (place: Place) => unknown>> = {
     allocator.allocate(64, other).free();
   },
   "physical memory created and disposed": ({ gpu }) => gpu.createMemory(1)[Symbol.dispose](),
+  "memory allocated from an allocator in which the stream has freed memory": ({ allocator, other }) => {
+    using small = allocator.allocate(64, other);
+    using large = allocator.allocate(2 ** 21, other);
+    small.fill(1);
+    large.fill(1);
+  },
+  "an allocator trimmed in which the stream has freed memory": ({ allocator }) => allocator.trimTo(0),
   "the size of memory read": ({ gpu }) => gpu.memoryInfo(),
 };
 
@@ -136,6 +150,7 @@ function placeIn(cuda: Cuda, nonBlocking: boolean): Place & Disposable {
   const stream = stack.use(gpu.createStream({ nonBlocking }));
   const other = stack.use(gpu.createStream({ nonBlocking: true }));
   const pool = stack.use(gpu.createPool());
+  const allocator = stack.use(pool.createCachingAllocator());
   const numbers = stack.use(pool.allocateArray(Int32Array, length, other));
   const target = stack.use(pool.allocateArray(Int32Array, length, other));
   const host = stack.use(cuda.allocateHost(4 * length));
@@ -148,11 +163,14 @@ function placeIn(cuda: Cuda, nonBlocking: boolean): Place & Disposable {
   const freed = pool.allocate(64, stream);
   freed.fill(1);
   freed.free();
+  const part = allocator.allocate(2 ** 21, stream);
+  part.fill(1);
+  part.free();
   stream.record(before);
   other.synchronize();
   const fill = module.kernel("fill");
   return {
-    ...{ cuda, gpu, stream, other, pool, numbers, target, host, fill, before, inside },
+    ...{ cuda, gpu, stream, other, pool, allocator, numbers, target, host, fill, before, inside },
     [Symbol.dispose]: () => stack.dispose(),
   };
 }
