@@ -89,7 +89,7 @@ const refusedBesideBlocking: Readonly<Record<string, (place: Place) => unknown>>
 /** Calls that have nothing to do with what the capture records, and what the library does for itself meanwhile. */
 const harmless: Readonly<Record<string, (place: Place) => unknown>> = {
   "everything printed": ({ cuda, gpu, stream, other, pool, allocator, numbers, before, inside }) =>
-    inspect([cuda, gpu, gpu.defaultStream, stream, other, pool, numbers, before, inside]),
+    inspect([cuda, gpu, gpu.defaultStream, stream, other, pool, allocator, numbers, before, inside]),
   "the stream's properties read": ({ stream }) => [stream.priority, stream.nonBlocking, stream.isCapturing],
   "the default stream's properties read": ({ gpu: { defaultStream } }) => [
     defaultStream.priority,
