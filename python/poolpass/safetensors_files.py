@@ -8,17 +8,19 @@ import os
 from dataclasses import dataclass, field
 from typing import Any, Iterator, Sequence
 
-from . import staged_copies
 from .closing import Closing
 from .cuda import HOST_TO_DEVICE, cuda
 from .device_digests import PIECE
 from .errors import needing_descriptors
 from .revision import tree_of
 from .safetensors_header import PREFIX, FileTensor, header_length, parse_header, parse_index
-from .staged_copies import THREADS, move_pieces, read_at
+from .staged_copies import move_pieces, read_at
 
-# The maximum size in bytes of what is read with a single call: a multiple of the pieces of digests.
-_PIECE = staged_copies.PIECE
+# The maximum size in bytes of what is read with a single call, a multiple of the pieces of digests, and the number of
+# threads that read. Of 8, 12 and 16 threads with pieces of 4 and 8 MiB, these read 16 GiB from the page cache the fastest
+# on an H200: in 1.1 s, where 16 threads with pieces of 4 MiB took 2.7 s.
+_PIECE = 8 * 2**20
+THREADS = 8
 _MAXIMUM_INDEX = 200_000_000
 
 

