@@ -11,12 +11,15 @@ import {
   type CudaDevice,
   type CudaError,
   type CudaEvent,
+  type CudaGraph,
+  type CudaGraphExec,
   type CudaKernel,
   type CudaModule,
   type CudaStream,
   type DeviceArray,
   type DeviceBuffer,
   type Exporter,
+  type GraphCapture,
   type HostBuffer,
   type ImportedMemoryPool,
   type Importer,
@@ -56,6 +59,10 @@ export declare const bytes: Uint8Array<ArrayBuffer>;
 export declare const peer: CudaDevice;
 export declare const event: CudaEvent;
 export declare const start: CudaEvent;
+export declare const other: CudaStream;
+export declare const graph: CudaGraph;
+export declare const exec: CudaGraphExec;
+export declare const capture: GraphCapture;
 export declare const array: DeviceArray<Float32Array>;
 export declare const host: HostBuffer;
 export declare const range: AddressRange;

@@ -41,7 +41,7 @@ export const pages: readonly string[] = [
 ];
 
 /** The pages whose scripts readers paste into files and run, in a clone. */
-export const pastedPages: readonly string[] = ["README.md", "docs/guide.md", "docs/weights.md"];
+export const pastedPages: readonly string[] = ["README.md", "docs/graphs.md", "docs/guide.md", "docs/weights.md"];
 
 /** The code blocks of all pages, in order. */
 export const blocks: readonly Block[] = pages.flatMap((page) => blocksOfPage(page, readProjectFile(page)));

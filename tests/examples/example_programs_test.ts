@@ -175,6 +175,24 @@ testPrograms("caching_allocator prints how much it holds, and releases it", asyn
   assertEquals(lines[4], "After trimTo(0) it holds 0 slabs, 0 bytes, 0 in use, 0 % fragmented");
 }, { long: true });
 
+testPrograms("graphs adds numbers in a graph of three streams", async ({ run }) => {
+  const { code, lines, errors } = await run("graphs", ["--elements", "5000", "--launches", "2"]);
+  assertEquals(code, 0, errors);
+  const sum = (line: string) => Number(/^launch \d: sum (\d+(?:\.\d+)?)$/.exec(line)![1]);
+  assertEquals([lines[0], lines.length, lines.at(-1)], ["6 nodes, 5 edges", 10, "All sums are right"]);
+  assertEquals(lines.slice(1, 4).map((line) => line.slice(3)).sort(), ["copy", "fill", "fill"]);
+  for (const line of lines.slice(7, 9)) assert(sum(line) > 2000 && sum(line) < 3000, line);
+});
+
+testPrograms("graph_memory uses scratch memory, and results that outlive launches", async ({ run }) => {
+  const { code, lines, errors } = await run("graph_memory", ["--elements", "1000"]);
+  assertEquals(code, 0, errors);
+  assertEquals(lines[0]!.match(/\b(allocate|free)\b/g), ["allocate", "allocate", "allocate", "free", "free"]);
+  assertEquals(lines[1], "The result has 4000 bytes");
+  assertMatch(lines[2]!, /^Cannot launch a graph .*; memory that its last launch has allocated was not freed: free it/);
+  assertEquals(lines.slice(3), ["All results of 3 launches are right"]);
+});
+
 testPrograms("pool_properties prints each attempt and its result", async ({ driver, run }) => {
   const { code, lines, errors } = await run("pool_properties");
   assertEquals(code, 0, errors);
@@ -197,7 +215,7 @@ testPrograms("pool_properties prints each attempt and its result", async ({ driv
 }, { long: true });
 
 testPrograms("programs without parameters refuse arguments", async ({ run }) => {
-  const programs = ["device_query", "reuse_policies", "release_threshold", "pool_properties"];
+  const programs = ["device_query", "reuse_policies", "release_threshold", "pool_properties", "graphs"];
   for (const program of programs) {
     const { code, lines, errors } = await run(program, ["surplus"]);
     assertEquals([code, lines], [1, []]);

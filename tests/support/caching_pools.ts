@@ -35,12 +35,14 @@ const rounded = "an allocator rounds sizes up to a multiple of 256 bytes";
 const keeps = "an allocator keeps the slab";
 const waits = "a stream that takes another's free block waits for that stream";
 const several = "it exports several buffers of one slab with exportPointer";
+const captures = "an allocator hands out no memory in a capture";
 /** By file, the tests that cannot pass if an allocator owns the memory, and the reasons. */
 const skipped: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   "conformance/conformance_test.ts": {
     "conformance: more bytes of a pointer imported than its exporter has allocated": exact,
   },
   "examples/example_programs_test.ts": {
+    "graph_memory uses scratch memory, and results that outlive launches": captures,
     "release_threshold prints how much a pool keeps, plain and shareable": "slabs stay allocated",
     "reuse_policies prints results for each policy alone, for no policies, and for reuse that needs none":
       "an allocator has its own reuse policy",
