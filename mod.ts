@@ -31,11 +31,13 @@ export type { DeviceAttributeName } from "./src/support/device_attributes.ts";
 export {
   CudaGraph,
   CudaGraphExec,
+  type DotOptions,
   GraphNode,
   type GraphNodeType,
   type InstantiateOptions,
   type StreamOption,
 } from "./src/objects/graphs/cuda_graph.ts";
+export type { GraphMemory } from "./src/objects/graphs/graph_memory.ts";
 export { type CaptureOptions, GraphCapture } from "./src/objects/graphs/graph_capture.ts";
 export { CudaStream, type StreamOptions } from "./src/objects/streams/cuda_stream.ts";
 export { CudaEvent, type EventOptions } from "./src/objects/streams/cuda_event.ts";

@@ -118,6 +118,7 @@ async function withTakers(body: (takers: Readonly<Record<string, Taker>>) => Pro
       "CudaStream.capture": { call: (options) => stream.capture(() => {}, options) },
       "CudaStream.beginCapture": { call: (options) => stream.beginCapture(options) },
       "CudaGraph.instantiate": { call: (options) => graph.instantiate(options) },
+      "CudaGraph.toDot": { call: (options) => graph.toDot(options) },
       "CudaGraphExec.launch": { call: (options) => exec.launch(options) },
       "CudaGraphExec.upload": { call: (options) => exec.upload(options) },
       "CudaEvent.finished": { call: (options) => event.finished(options) },

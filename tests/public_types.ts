@@ -189,6 +189,8 @@ export type Types = [
   Assignable<declared.GraphNodeType, ours.GraphNodeType>,
   Assignable<declared.InstantiateOptions, ours.InstantiateOptions>,
   Assignable<declared.StreamOption, ours.StreamOption>,
+  Assignable<declared.DotOptions, ours.DotOptions>,
+  Assignable<declared.GraphMemory, ours.GraphMemory>,
   Assignable<declared.BenchmarkResult, ours.BenchmarkResult>,
   Assignable<declared.WrapOptions, ours.WrapOptions>,
   Assignable<declared.PhysicalMemoryOptions, ours.PhysicalMemoryOptions>,

@@ -3,6 +3,7 @@ import type { Cuda } from "./cuda.ts";
 import { CudaEvent, type EventOptions, eventOptions } from "./streams/cuda_event.ts";
 import type { CompileOptions } from "../compile/compile_options.ts";
 import type { CudaModule } from "./modules/cuda_module.ts";
+import { type GraphMemory, graphMemoryOf } from "./graphs/graph_memory.ts";
 import { CudaStream, progressOf, type StreamOptions, streamOptions } from "./streams/cuda_stream.ts";
 import { type DeviceAttributeName, deviceAttributes } from "../support/device_attributes.ts";
 import type { DeviceBuffer } from "../memory/device_buffer.ts";
@@ -85,6 +86,7 @@ export class CudaDevice {
   readonly #session: Session;
   readonly #cuda: Cuda;
   readonly #streams: DeviceStreams;
+  #graphMemory: GraphMemory | undefined;
   /** The peer devices to whose memory this device was given access. */
   readonly #peerAccess = new Map<CudaDevice, OpenedObject>();
   readonly #attributes = new Map<number, number>();
@@ -264,6 +266,15 @@ export class CudaDevice {
     } catch (error) {
       throw cannot(`get the priorities of streams on device ${this.ordinal}`, error);
     }
+  }
+
+  /**
+   * The memory that the device keeps for allocations in graphs. Pools do not count it.
+   *
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__GRAPH.html
+   */
+  get graphMemory(): GraphMemory {
+    return this.#graphMemory ??= graphMemoryOf(this.#session, this.ordinal);
   }
 
   /**

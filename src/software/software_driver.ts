@@ -16,7 +16,7 @@ import { addressCalls, deviceMemoryCalls, hostMemoryCalls } from "./driver/alloc
 import { copyAndFillCalls } from "./driver/copies_and_fills.ts";
 import { deviceCalls, DriverCore, emulatedCudaVersion } from "./driver/core.ts";
 import { captureAndGraphCalls } from "./driver/graphs.ts";
-import { GraphMemory } from "./driver/graph_memory.ts";
+import { SoftwareGraphMemory } from "./driver/graph_memory.ts";
 import { Kernels } from "./driver/kernels.ts";
 import { ProgramMemoryNames } from "./driver/memory_names.ts";
 import { Pools } from "./driver/pools.ts";
@@ -79,7 +79,7 @@ export class SoftwareDriver implements Driver {
       added: (run) => memory.allocations.add(run),
       removed: (run) => memory.forget(run),
     });
-    const graphMemory = new GraphMemory(core, memory);
+    const graphMemory = new SoftwareGraphMemory(core, memory);
     const parts = { core, streams, memory, names, pools, virtualMemory, graphMemory };
     const kernels = this.#kernels = new Kernels(parts, options);
     const copies = copyAndFillCalls(parts);

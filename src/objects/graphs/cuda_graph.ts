@@ -1,12 +1,19 @@
-import { graphInstantiateFlags, graphNodeType } from "../../driver.ts";
+import { graphDotFlags, graphInstantiateFlags, graphNodeType } from "../../driver.ts";
 import type { Allocation } from "../../memory/allocation.ts";
 import type { DeviceBuffer } from "../../memory/device_buffer.ts";
 import type { Session } from "../../session.ts";
 import { cloneRefusal, openInWorker } from "../../support/cloning.ts";
 import { cannot, ignoreLoss } from "../../support/driver_errors.ts";
 import { printAs } from "../../support/printing.ts";
-import { ReferenceError } from "../../support/program_errors.ts";
-import { checkBoolean, checkOptions, type KnownOptions, refuseConstruction } from "../../support/validation.ts";
+import { ReferenceError, TypeError } from "../../support/program_errors.ts";
+import {
+  checkBoolean,
+  checkOptions,
+  errorOfAnotherCuda,
+  type KnownOptions,
+  refuseConstruction,
+  whatIs,
+} from "../../support/validation.ts";
 import type { CudaDevice } from "../cuda_device.ts";
 import type { OpenedObject } from "../opened_objects.ts";
 import { checkStream, type CudaStream, progressOf } from "../streams/cuda_stream.ts";
@@ -69,6 +76,17 @@ const launchOptions: KnownOptions<StreamOption> = {
   names: { stream: true },
 };
 
+/** Options of `CudaGraph.toDot`. */
+export interface DotOptions {
+  /** Whether to describe all that CUDA knows of the nodes. Defaults to false. */
+  verbose?: boolean;
+}
+
+const dotOptions: KnownOptions<DotOptions> = {
+  action: "describe a graph",
+  names: { verbose: true },
+};
+
 const refusalToClone = cloneRefusal("a graph", openInWorker);
 
 /** A piece of work in a graph. Comes from `CudaGraph.nodes`. */
@@ -113,6 +131,9 @@ export class GraphNode {
   }
 }
 
+/** Returns what the work of a graph uses. */
+let resourcesOf: (graph: CudaGraph) => GraphResources;
+
 /**
  * Work and its order, to be instantiated. Comes from `CudaStream.capture`.
  *
@@ -134,6 +155,7 @@ export class CudaGraph implements Disposable {
   #handle: bigint | undefined;
 
   static {
+    resourcesOf = (graph) => graph.#resources;
     printAs(this, "CudaGraph", (graph) => {
       const state = graph.#isDisposed ? "disposed" : `${graph.nodes.length} nodes`;
       return `CudaGraph { device ${graph.device.ordinal}, ${state} }`;
@@ -225,20 +247,56 @@ export class CudaGraph implements Disposable {
     checkBoolean(autoFreeOnLaunch, "a graph's autoFreeOnLaunch");
     checkBoolean(useNodePriority, "a graph's useNodePriority");
     if (upload !== undefined) checkStream(upload, this.#session, "instantiate({ upload: stream })");
-    for (const allocation of this.#resources.allocations) {
-      if (allocation.isGone) throw errorOfFreed("instantiate", allocation);
-    }
+    checkUsable("instantiate", this.#resources);
     const flags = (autoFreeOnLaunch ? graphInstantiateFlags.autoFreeOnLaunch : 0) |
       (useNodePriority ? graphInstantiateFlags.useNodePriority : 0);
     let handle: bigint;
     try {
       handle = this.#session.driver.graphInstantiate(this.unsafeHandle, flags);
     } catch (error) {
-      throw cannot(`instantiate a graph of device ${this.device.ordinal}`, error);
+      throw cannot(`instantiate a graph of device ${this.device.ordinal}`, error, this.#allocationHint());
     }
     const exec = new CudaGraphExec(this.#session, { graph: this, handle, resources: this.#resources });
     if (upload !== undefined) exec.upload(upload);
     return exec;
+  }
+
+  /**
+   * Copies the graph.
+   *
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__GRAPH.html
+   * @throws {ReferenceError} If the graph was disposed
+   * @throws {CudaError} `cudaErrorNotSupported` if the graph allocates memory
+   */
+  clone(): CudaGraph {
+    try {
+      const handle = this.#session.driver.graphClone(this.unsafeHandle);
+      return new CudaGraph(this.#session, { device: this.device, handle, resources: this.#resources });
+    } catch (error) {
+      throw cannot(`copy a graph of device ${this.device.ordinal}`, error, this.#allocationHint());
+    }
+  }
+
+  #allocationHint(): string | undefined {
+    return this.#resources.owned.size > 0 ? "it allocates memory: only one executable graph can have it" : undefined;
+  }
+
+  /**
+   * Returns a description of the graph in the language DOT, which Graphviz draws.
+   *
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__GRAPH.html
+   * @throws {ReferenceError} If the graph was disposed
+   */
+  toDot(options: DotOptions = {}): string {
+    checkOptions(options, dotOptions);
+    const { verbose = false } = options;
+    checkBoolean(verbose, "a description's verbose");
+    try {
+      const flags = verbose ? graphDotFlags.verbose : graphDotFlags.none;
+      return this.#session.driver.graphDebugDotPrint(this.unsafeHandle, flags);
+    } catch (error) {
+      throw cannot(`describe a graph of device ${this.device.ordinal}`, error);
+    }
   }
 
   /** Destroys the graph. Graphs that were instantiated from it stay usable. */
@@ -265,7 +323,7 @@ export class CudaGraphExec implements Disposable {
   readonly graph: CudaGraph;
   readonly #session: Session;
   readonly #device: CudaDevice;
-  readonly #resources: GraphResources;
+  #resources: GraphResources;
   readonly #opened: OpenedObject;
   readonly #user: GraphUser;
   #handle: bigint | undefined;
@@ -344,6 +402,80 @@ export class CudaGraphExec implements Disposable {
   }
 
   /**
+   * Takes the parameters of all nodes from a graph of the same shape, such as one that was captured again: later
+   * launches use its buffers and values. Launches that were enqueued keep theirs. If it throws, nothing has changed.
+   *
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__GRAPH.html
+   * @throws {TypeError} If `graph` is not a graph of the same `Cuda` object
+   * @throws {ReferenceError} If a graph was disposed, or a buffer that `graph` uses was freed
+   * @throws {CudaError} `cudaErrorGraphExecUpdateFailure` if the graphs differ in more than the parameters of their
+   * nodes, or allocate memory; the message says in what
+   */
+  update(graph: CudaGraph): void {
+    if (!(graph instanceof CudaGraph)) {
+      throw new TypeError(`Cannot update a graph by ${whatIs(graph, "CudaGraph")}: give a CudaGraph of the same shape`);
+    }
+    if (graph.device.cuda !== this.#device.cuda) throw errorOfAnotherCuda("update a graph by a graph");
+    const resources = resourcesOf(graph);
+    checkUsable("take an update from", resources);
+    try {
+      this.#session.driver.graphExecUpdate(this.unsafeHandle, graph.unsafeHandle);
+    } catch (error) {
+      throw cannot(`update a graph of device ${this.#device.ordinal}`, error, "instantiate the other graph instead");
+    }
+    resources.hold();
+    this.#letGo();
+    this.#resources = resources;
+    this.#lost = undefined;
+    for (const allocation of resources.allocations) allocation.addGraph(this.#user);
+  }
+
+  /**
+   * Sets whether later launches run a node of `graph`: a kernel, a copy or a fill. The nodes that depend on it run in any
+   * case.
+   *
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__GRAPH.html
+   * @throws {TypeError} If the node is not a node of `graph`
+   * @throws {CudaError} `cudaErrorInvalidValue` if the node is not a kernel, a copy or a fill
+   */
+  setEnabled(node: GraphNode, isEnabled: boolean): void {
+    checkBoolean(isEnabled, "whether a node is enabled");
+    const handle = this.#handleOf(node);
+    try {
+      this.#session.driver.graphNodeSetEnabled(this.unsafeHandle, handle, isEnabled);
+    } catch (error) {
+      throw cannot(`enable or disable a node of the type ${node.type}`, error, "only kernels, copies and fills can be");
+    }
+  }
+
+  /**
+   * Returns whether launches run a node of `graph`.
+   *
+   * @throws {TypeError} If the node is not a node of `graph`
+   */
+  isEnabled(node: GraphNode): boolean {
+    const handle = this.#handleOf(node);
+    try {
+      return this.#session.driver.graphNodeGetEnabled(this.unsafeHandle, handle);
+    } catch (error) {
+      throw cannot(`ask whether a node of the type ${node.type} is enabled`, error);
+    }
+  }
+
+  #handleOf(node: GraphNode): bigint {
+    if (node instanceof GraphNode && node.graph === this.graph) return node.unsafeHandle;
+    throw new TypeError(`Cannot use ${whatIs(node)} as a node: give one of graph.nodes of the executable graph`);
+  }
+
+  /** Stops using what the launches so far have used, when they are complete. */
+  #letGo(): void {
+    const resources = this.#resources;
+    for (const allocation of resources.allocations) allocation.deleteGraph(this.#user);
+    if (this.#lastStream === undefined) resources.drop();
+    else this.#session.afterWork([this.#lastStream], () => resources.drop());
+  }
+
+  /**
    * Sends the graph to the device, in stream order, without running it: the first launch is then as fast as the others.
    *
    * @param options The stream, or an object that has it. Defaults to the device's default stream.
@@ -386,11 +518,14 @@ export class CudaGraphExec implements Disposable {
     this.#handle = undefined;
     const session = this.#session;
     session.opened.delete(this.#opened);
-    for (const allocation of this.#resources.allocations) allocation.deleteGraph(this.#user);
     ignoreLoss(() => session.driver.graphExecDestroy(handle));
-    if (this.#lastStream === undefined) this.#resources.drop();
-    else session.afterWork([this.#lastStream], () => this.#resources.drop());
+    this.#letGo();
   }
+}
+
+/** Throws if memory that a graph uses was freed. */
+function checkUsable(action: string, { allocations }: GraphResources): void {
+  for (const allocation of allocations) if (allocation.isGone) throw errorOfFreed(action, allocation);
 }
 
 function errorOfFreed(action: string, { byteLength, freeStack }: Allocation): ReferenceError {

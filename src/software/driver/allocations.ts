@@ -11,7 +11,7 @@ import { refusePlainMemory } from "../memory/host_memory.ts";
 import { addressOfOffset, offsetOfAddress } from "../memory/linear_memory.ts";
 import type { VirtualMemory } from "../memory/virtual/virtual_memory.ts";
 import type { DriverCore } from "./core.ts";
-import type { GraphMemory } from "./graph_memory.ts";
+import type { SoftwareGraphMemory } from "./graph_memory.ts";
 import type { Pools } from "./pools.ts";
 import {
   type FreeableAllocation,
@@ -29,7 +29,7 @@ interface AllocationParts {
   readonly memory: ProgramMemory;
   readonly pools: Pools;
   readonly virtualMemory: VirtualMemory;
-  readonly graphMemory: GraphMemory;
+  readonly graphMemory: SoftwareGraphMemory;
 }
 
 /**

@@ -11,7 +11,7 @@ import { cudaErrorNumbers } from "../../support/errors.ts";
 import type { GraphOperation } from "../execution/software_graph.ts";
 import { fail } from "../failure.ts";
 import type { DriverCore } from "./core.ts";
-import type { GraphMemory } from "./graph_memory.ts";
+import type { SoftwareGraphMemory } from "./graph_memory.ts";
 import { type AnyAllocation, isPoolMemory, type ProgramMemory, type RangeUse } from "./program_memory.ts";
 import type { StreamsAndEvents } from "./streams_and_events.ts";
 
@@ -25,9 +25,9 @@ class Copies {
   /** Tracks which bytes are initialized. Undefined unless the `initialization` check is enabled. */
   readonly #shadow: MemoryShadow | undefined;
   readonly #memory: ProgramMemory;
-  readonly #graphMemory: GraphMemory;
+  readonly #graphMemory: SoftwareGraphMemory;
 
-  constructor(core: DriverCore, memory: ProgramMemory, graphMemory: GraphMemory) {
+  constructor(core: DriverCore, memory: ProgramMemory, graphMemory: SoftwareGraphMemory) {
     this.#core = core;
     this.#hostMemory = core.hostMemory;
     this.#shadow = memory.shadow;
@@ -151,7 +151,7 @@ interface CopyParts {
   readonly core: DriverCore;
   readonly streams: StreamsAndEvents;
   readonly memory: ProgramMemory;
-  readonly graphMemory: GraphMemory;
+  readonly graphMemory: SoftwareGraphMemory;
 }
 
 /** The driver calls that copy and fill memory. */

@@ -14,7 +14,7 @@ import type { DriverCore } from "./core.ts";
 import type { ProgramMemory } from "./program_memory.ts";
 
 /** The memory that graphs of a driver allocate. */
-export class GraphMemory {
+export class SoftwareGraphMemory {
   readonly #core: DriverCore;
   readonly #memory: ProgramMemory;
   readonly #allocations = new Map<bigint, GraphAllocation>();

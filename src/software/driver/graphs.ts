@@ -28,7 +28,7 @@ import {
 } from "../execution/software_graph.ts";
 import type { NodeOperations } from "./copies_and_fills.ts";
 import type { DriverCore } from "./core.ts";
-import type { GraphMemory } from "./graph_memory.ts";
+import type { SoftwareGraphMemory } from "./graph_memory.ts";
 import type { KernelOperation, Kernels } from "./kernels.ts";
 import type { StreamsAndEvents } from "./streams_and_events.ts";
 
@@ -88,7 +88,7 @@ interface GraphParts {
   readonly streams: StreamsAndEvents;
   readonly kernels: Kernels;
   readonly nodes: NodeOperations;
-  readonly graphMemory: GraphMemory;
+  readonly graphMemory: SoftwareGraphMemory;
 }
 
 const modes: readonly number[] = Object.values(streamCaptureMode);
