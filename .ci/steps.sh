@@ -147,7 +147,7 @@ nothing_of_a_runtime=(
   tests/compiler/{errors,grammar,linking,malformed_ptx,refusals}_test.ts
   tests/compiler/{instructions,lockstep,simd} tests/corpus tests/differential tests/kernels
   tests/compile/{compile_options,cooperating_blocks,sample_programs}_test.ts tests/cli/struct_layouts_test.ts
-  tests/software/{fault_places,random}_test.ts tests/software/collectives/{reduction,refusals}_test.ts
+  tests/software/{fault_places,graphs,random}_test.ts tests/software/collectives/{reduction,refusals}_test.ts
   # What the sanitizer finds. Other tests of it have ends of processes, call sites, files, and boards that processes share.
   tests/sanitizer/{initialization,kernel_accesses,memory,race,synchronization,yardsticks}
   tests/sanitizer/random_{host_memory,order,processes}_test.ts tests/sanitizer/{processes,stream_order}_test.ts
