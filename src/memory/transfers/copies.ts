@@ -43,7 +43,9 @@ export function copyFromHost({ allocation, address }: CopyPlace, bytes: Uint8Arr
   const capture = captures.isActive ? captures.of(stream.unsafeHandle) : undefined;
   if (capture !== undefined) {
     // Each launch of the graph reads the memory again, so the bytes of now are kept as long as the graph.
-    const kept = isReadInPlace({ allocation, address }, bytes) ? bytes : capture.keepBytes(bytes);
+    const isKept = isReadInPlace({ allocation, address }, bytes);
+    if (isKept) capture.resources.hostMemory.add(bytes.buffer);
+    const kept = isKept ? bytes : capture.keepBytes(bytes);
     return enqueueFromHost({ allocation, address }, kept, stream);
   }
   const isReadLater = allocation.session.uploads.readsPageableMemory(stream.device);
@@ -96,7 +98,9 @@ export function enqueueFromHost({ allocation, address }: CopyPlace, bytes: Uint8
 /** Enqueues a copy to host memory. */
 export function copyToHost({ allocation, address }: CopyPlace, bytes: Uint8Array, stream: CudaStream): void {
   const { ordinal } = deviceForHostCopy(allocation, stream);
-  allocation.session.driver.memcpyDtoHAsync(ordinal, bytes, address, stream.unsafeHandle);
+  const { captures, driver } = allocation.session;
+  driver.memcpyDtoHAsync(ordinal, bytes, address, stream.unsafeHandle);
+  if (captures.isActive) captures.of(stream.unsafeHandle)?.resources.hostMemory.add(bytes.buffer);
   allocation.noteUse(stream);
 }
 

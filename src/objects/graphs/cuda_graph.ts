@@ -391,6 +391,7 @@ export class CudaGraphExec implements Disposable {
   launch(options?: CudaStream | StreamOption): void {
     const stream = this.#streamOf(options);
     if (this.#lost !== undefined) throw this.#lost("launch");
+    checkHostMemory("launch", this.#resources);
     try {
       this.#session.driver.graphLaunch(this.#device.ordinal, this.unsafeHandle, stream.unsafeHandle);
     } catch (error) {
@@ -524,8 +525,17 @@ export class CudaGraphExec implements Disposable {
 }
 
 /** Throws if memory that a graph uses was freed. */
-function checkUsable(action: string, { allocations }: GraphResources): void {
-  for (const allocation of allocations) if (allocation.isGone) throw errorOfFreed(action, allocation);
+function checkUsable(action: string, resources: GraphResources): void {
+  for (const allocation of resources.allocations) if (allocation.isGone) throw errorOfFreed(action, allocation);
+  checkHostMemory(action, resources);
+}
+
+/** Throws if page-locked memory that a graph uses was freed. */
+function checkHostMemory(action: string, { hostMemory }: GraphResources): void {
+  for (const buffer of hostMemory) {
+    if (!(buffer as ArrayBuffer).detached) continue;
+    throw new ReferenceError(`Cannot ${action} the graph: it copies from or to a HostBuffer that was freed`);
+  }
 }
 
 function errorOfFreed(action: string, { byteLength, freeStack }: Allocation): ReferenceError {

@@ -18,6 +18,8 @@ export interface GraphUser {
 export class GraphResources {
   /** The program's memory. It is not kept from being freed. */
   readonly allocations: Set<Allocation> = new Set();
+  /** The program's page-locked memory that copies read or write. Freeing it detaches the buffer. */
+  readonly hostMemory: Set<ArrayBufferLike> = new Set();
   /** The memory that the graph allocates, and the program's buffer of it. */
   readonly owned: Map<Allocation, DeviceBuffer> = new Map();
   /** Functions that release what is kept, by what they release. */
