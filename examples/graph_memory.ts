@@ -73,6 +73,8 @@ async function main(signal: AbortSignal): Promise<void> {
   }
   result.free(stream);
   await stream.finished({ signal });
+  const { reserved, usedHigh } = gpu.graphMemory.usage();
+  console.log(`Graphs have reserved ${reserved} bytes, and used at most ${usedHigh}`);
   console.log(`All results of ${launches} launches are right`);
 }
 
