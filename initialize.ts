@@ -3,11 +3,11 @@
  * so that a program can call it first, and load everything else while CUDA starts.
  *
  * @example
- * ```ts ignore
- * import { initializeDevice } from "poolpass/initialize";
+ * ```ts
+ * import { initializeDevice } from "./initialize.ts";
  *
  * const initialized = initializeDevice();
- * const { open } = await import("poolpass"); // and whatever else takes time
+ * const { open } = await import("./mod.ts"); // and whatever else takes time
  * using cuda = open();
  * await initialized;
  * ```

@@ -93,7 +93,9 @@ const refusalToClone = cloneRefusal("a graph", openInWorker);
 export class GraphNode {
   // Must be the first property: see `cloneRefusal`.
   private readonly cloneRefusal = refusalToClone;
+  /** What the node does. */
   readonly type: GraphNodeType;
+  /** The graph that the node is a part of. */
   readonly graph: CudaGraph;
   /** The `cudaGraphNode_t`, for CUDA calls that this library does not make. */
   readonly unsafeHandle: bigint;
@@ -534,7 +536,7 @@ function checkUsable(action: string, resources: GraphResources): void {
 function checkHostMemory(action: string, { hostMemory }: GraphResources): void {
   for (const buffer of hostMemory) {
     if (!(buffer as ArrayBuffer).detached) continue;
-    throw new ReferenceError(`Cannot ${action} the graph: it copies from or to a HostBuffer that was freed`);
+    throw new ReferenceError(`Cannot ${action} the graph: it uses a HostBuffer that was freed`);
   }
 }
 

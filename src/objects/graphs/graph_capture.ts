@@ -13,9 +13,10 @@ import { CudaGraph } from "./cuda_graph.ts";
 /** Options of a capture. */
 export interface CaptureOptions {
   /**
-   * Which calls of other libraries CUDA itself refuses meanwhile, because they might disturb the capture: "global" for
-   * those of all threads, "thread-local" for those of this thread, "relaxed" for none. What this library refuses does
-   * not depend on it. Defaults to "relaxed", so that a capture does not disturb other Workers.
+   * Which calls of other libraries CUDA itself refuses meanwhile, because they might disturb the capture: with "global",
+   * those of threads on which this library was not opened. "thread-local" and "relaxed" refuse none, because `open` sets
+   * the mode of its own thread to relaxed. What this library refuses does not depend on it. Defaults to "relaxed", so
+   * that a capture disturbs nobody.
    *
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__STREAM.html
    */

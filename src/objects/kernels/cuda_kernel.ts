@@ -3,6 +3,7 @@ import type { CudaDevice } from "../cuda_device.ts";
 import { checkStream, type CudaStream, launchesOf } from "../streams/cuda_stream.ts";
 import { functionAttribute, type KernelLaunch } from "../../driver.ts";
 import type { Allocation } from "../../memory/allocation.ts";
+import { HostBuffer } from "../../memory/transfers/host_buffer.ts";
 import { cannot } from "../../support/driver_errors.ts";
 import {
   adviceFor,
@@ -221,15 +222,18 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
     } catch (error) {
       throw launchError(error, options, { kernel: this, device: this.#device });
     }
-    if (this.#session.captures.isActive) this.#noteCaptured(stream);
+    if (this.#session.captures.isActive) this.#noteCaptured(stream, args);
     this.#launches!.note(name, grid, block, CudaKernel.prototype.launch);
   }
 
   /** Records that the graph into which the stream is being captured uses the kernel's module and buffers. */
-  #noteCaptured(stream: CudaStream): void {
+  #noteCaptured(stream: CudaStream, args: readonly KernelArgument[]): void {
     const capture = this.#session.captures.of(stream.unsafeHandle);
     if (capture === undefined) return;
     for (const allocation of this.#buffers) if (allocation !== undefined) capture.resources.allocations.add(allocation);
+    for (const argument of args) {
+      if (argument instanceof HostBuffer) capture.resources.hostMemory.add(argument.buffer);
+    }
     capture.resources.keep(this.#isLoaded, this.#keepLoaded);
   }
 

@@ -182,6 +182,7 @@ int cuCtxEnablePeerAccess(void *context, unsigned flags) { return success; }
 int cuCtxDisablePeerAccess(void *context) { return success; }
 int cuStreamQuery(void *stream) { return success; }
 int cuStreamIsCapturing(void *stream, int *out) { return put(out, 0); }
+int cuThreadExchangeStreamCaptureMode(int *mode) { return success; }
 int cuEventSynchronize(void *event) { return success; }
 int cuEventElapsedTime(float *out, void *start, void *end) { return put(out, 0); }
 int cuMemPoolGetAttribute(void *pool, int attribute, void *value) { return put(value, 0); }
