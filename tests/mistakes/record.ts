@@ -9,6 +9,7 @@ import { runtimesWords } from "./messages.ts";
 import "./cases/opening.js";
 import "./cases/devices.js";
 import "./cases/streams_and_events.js";
+import "./cases/graphs.js";
 import "./cases/pools.js";
 import "./cases/allocations.js";
 import "./cases/copies.js";

@@ -39,8 +39,8 @@ mistake("new CudaStream", () => {
   new CudaStream();
 });
 
-mistake("wait for a stream", ({ gpu, stream }) => {
-  gpu.createStream().wait(stream);
+mistake("wait for a device", ({ gpu }) => {
+  gpu.createStream().wait(gpu);
 });
 
 mistake("wait for an event that was never recorded", ({ withEnvironment }) => {
