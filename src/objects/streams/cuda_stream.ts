@@ -404,6 +404,8 @@ export class CudaStream implements Disposable {
     }
     const result: unknown = body(capture);
     if (typeof (result as PromiseLike<unknown> | undefined)?.then === "function") {
+      // The error of this call tells enough.
+      Promise.resolve(result).catch(() => {});
       throw new TypeError(
         "Cannot capture a stream: the function returned a promise; it must enqueue the work without awaiting anything",
       );
