@@ -141,6 +141,14 @@ export class SessionCaptures {
     for (const callback of capture.afterwards.splice(0)) ignoreLoss(callback);
   }
 
+  /** Call when a stream was destroyed: another one may get its handle. The capture goes on, if it began elsewhere. */
+  forget(stream: bigint): void {
+    const captured = this.#streams.get(stream);
+    if (captured === undefined) return;
+    this.#streams.delete(stream);
+    this.#session.destroyMarker(captured.marker);
+  }
+
   /** Returns an event of a device for making a stream wait for another stream's work so far. */
   orderingEvent(device: number): bigint {
     let event = this.#orderingEvents.get(device);

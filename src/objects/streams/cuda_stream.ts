@@ -564,6 +564,7 @@ export class CudaStream implements Disposable {
       } else {
         this.#session.opened.delete(this.#opened!);
         ignoreLoss(() => driver.streamDestroy(this.device.ordinal, handle));
+        this.#session.captures.forget(handle);
       }
     }
   }

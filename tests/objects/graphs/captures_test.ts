@@ -125,9 +125,10 @@ const harmless: Readonly<Record<string, (place: Place) => unknown>> = {
     other.record(event);
   },
   "a stream created and disposed": ({ gpu }) => gpu.createStream()[Symbol.dispose](),
-  "a busy stream disposed": ({ gpu, target }) => {
+  "a busy stream disposed": ({ gpu, pool }) => {
     using busy = gpu.createStream({ nonBlocking: true });
-    target.fill(7, busy);
+    using buffer = pool.allocate(64, busy);
+    buffer.fill(7);
   },
   "an allocator created and disposed": ({ pool, other }) => {
     using allocator = pool.createCachingAllocator();
@@ -509,4 +510,23 @@ testOnEachDriver("a Cuda object can be disposed of during a capture", (_, { open
   const capture = stream.beginCapture();
   cuda[Symbol.dispose]();
   assertThrows(() => capture.end(), ReferenceError, "its stream or Cuda object was disposed");
+});
+
+testOnEachDriver("a stream that has joined a capture can be disposed of before the capture ends", async (cuda) => {
+  using place = placeIn(cuda, true);
+  const { gpu, stream, numbers } = place;
+  for (let round = 0; round < 3; round++) {
+    const joined = gpu.createStream({ nonBlocking: true });
+    using graph = stream.capture(() => {
+      joined.wait(stream);
+      numbers.fill(10 + round, joined);
+      stream.wait(joined);
+      joined[Symbol.dispose]();
+      using later = gpu.createStream({ nonBlocking: true });
+      assert(!later.isCapturing && later.query());
+    });
+    using exec = graph.instantiate();
+    exec.launch(stream);
+    assertEquals((await numbers.toTypedArray({ stream }))[0], 10 + round);
+  }
 });
