@@ -153,15 +153,28 @@ export class JupyterKernel implements AsyncDisposable {
     };
     try {
       const published = await MessageSocket.connect(publishedPort, "SUB", isRunning);
-      return new JupyterKernel(await MessageSocket.connect(shellPort, "DEALER", isRunning), published, end);
+      const kernel = new JupyterKernel(await MessageSocket.connect(shellPort, "DEALER", isRunning), published, end);
+      await kernel.#subscribed();
+      return kernel;
     } catch (error) {
       await end();
       throw error;
     }
   }
 
-  /** Executes a cell, and returns what it shows. */
-  async execute(code: string): Promise<CellOutput[]> {
+  /** Resolves when the kernel knows the subscription: what it publishes before that is lost, even a part of a cell. */
+  async #subscribed(): Promise<void> {
+    let latest = this.#request("0", { silent: true });
+    const timer = setInterval(() => latest = this.#request("0", { silent: true }), 100);
+    for (;;) {
+      const { header: { msg_type: type }, parent, content } = messageOf(await this.#published.receive());
+      clearInterval(timer);
+      if (parent.msg_id === latest && type === "status" && content.execution_state === "idle") return;
+    }
+  }
+
+  /** Sends a cell. Returns the message's identifier. */
+  #request(code: string, { silent }: { silent: boolean }): string {
     const identifier = `${process.pid}-${this.#count++}`;
     const header = {
       msg_id: identifier,
@@ -171,8 +184,14 @@ export class JupyterKernel implements AsyncDisposable {
       date: new Date().toISOString(),
       version: "5.3",
     };
-    const content = { code, silent: false, store_history: true, user_expressions: {}, allow_stdin: false };
+    const content = { code, silent, store_history: !silent, user_expressions: {}, allow_stdin: false };
     this.#shell.send([delimiter, "", ...[header, {}, {}, content].map((part) => JSON.stringify(part))]);
+    return identifier;
+  }
+
+  /** Executes a cell, and returns what it shows. */
+  async execute(code: string): Promise<CellOutput[]> {
+    const identifier = this.#request(code, { silent: false });
     const outputs: CellOutput[] = [];
     for (;;) {
       const { header: { msg_type: type }, parent, content } = messageOf(await this.#published.receive());
