@@ -124,6 +124,8 @@ export class JupyterKernel implements AsyncDisposable {
   readonly #end: () => Promise<void>;
   readonly #shell: MessageSocket;
   readonly #published: MessageSocket;
+  /** What each cell has shown, by the identifier of its request. */
+  readonly #outputs = new Map<string | undefined, CellOutput[]>();
   #count = 0;
 
   private constructor(shell: MessageSocket, published: MessageSocket, end: () => Promise<void>) {
@@ -189,14 +191,18 @@ export class JupyterKernel implements AsyncDisposable {
     return identifier;
   }
 
-  /** Executes a cell, and returns what it shows. */
+  /**
+   * Executes a cell, and resolves with what it shows when it is done. Deno may publish a result later than that: it is
+   * added while the next cell is executed.
+   */
   async execute(code: string): Promise<CellOutput[]> {
     const identifier = this.#request(code, { silent: false });
-    const outputs: CellOutput[] = [];
+    this.#outputs.set(identifier, []);
     for (;;) {
       const { header: { msg_type: type }, parent, content } = messageOf(await this.#published.receive());
-      if (parent.msg_id !== identifier) continue;
-      if (type === "status" && content.execution_state === "idle") return outputs;
+      const outputs = this.#outputs.get(parent.msg_id);
+      if (outputs === undefined) continue;
+      if (type === "status" && content.execution_state === "idle" && parent.msg_id === identifier) return outputs;
       const { data = {}, text = "", ename, evalue } = content as Record<string, never>;
       if (type === "error") outputs.push({ type, data, text: `${ename}: ${evalue}` });
       else if (type !== "status" && type !== "execute_input") outputs.push({ type, data, text });
