@@ -288,7 +288,7 @@ export class CudaDevice {
   createStream(options: StreamOptions = {}): CudaStream {
     checkOptions(options, streamOptions);
     const { priority = 0, nonBlocking = false } = options;
-    checkPriority(priority, this, "a stream");
+    const given = checkPriority(priority, this, "a stream");
     checkBoolean(nonBlocking, "a stream's nonBlocking");
     const flags = nonBlocking ? streamFlags.nonBlocking : streamFlags.default;
     let handle: bigint;
@@ -301,16 +301,11 @@ export class CudaDevice {
       device: this,
       handle,
       isNonBlocking: nonBlocking,
-      priority: priority === 0 || !this.#hasPriorities() ? 0 : priority,
+      priority: given,
       onDispose: () => this.#streams.delete(stream, handle),
     });
     this.#streams.add(stream);
     return stream;
-  }
-
-  #hasPriorities(): boolean {
-    const { least, greatest } = this.streamPriorityRange();
-    return least !== greatest;
   }
 
   /**

@@ -166,22 +166,17 @@ export class SessionCaptures {
     this.refuse(stream, "cudaEventRecord", sharesNothing);
   }
 
-  /** Throws if a stream is captured, for a call that waits for its work. */
-  refuseWait(stream: CudaStream): void {
-    this.refuse(stream, "cudaStreamSynchronize", `the stream ${isCaptured}`);
+  /** Throws if a stream is captured, for a call that waits for its work. `what` is the action that failed. */
+  refuseWait(stream: CudaStream, what: string): void {
+    this.refuse(stream, "cudaStreamSynchronize", `the stream ${isCaptured}`, what);
   }
 
   /**
-   * Throws if a stream is captured, for memory that may be handed out again while a graph uses it.
-   *
-   * @param what the action, phrased to follow "Cannot"
+   * Throws if a stream is captured, for memory that may be handed out again while a graph uses it. `what` is the action
+   * that failed.
    */
   refuseReuse(stream: CudaStream, what: string): void {
-    try {
-      this.refuse(stream, "cudaMallocFromPoolAsync", reusesNothing);
-    } catch (error) {
-      throw cannot(what, error);
-    }
+    this.refuse(stream, "cudaMallocFromPoolAsync", reusesNothing, what);
   }
 
   /** Throws if memory would be freed in a capture, unless it is memory of the capture's graph. */
@@ -192,10 +187,15 @@ export class SessionCaptures {
     throw cannot(what, refusal("cudaErrorStreamCaptureUnsupported", "cudaFreeAsync", freesNothing));
   }
 
-  /** Throws if a stream is captured, for a call that cannot be a part of a graph. */
-  refuse(stream: CudaStream, call: string, why: string): void {
+  /**
+   * Throws if a stream is captured, for a call that cannot be a part of a graph.
+   *
+   * @param what the action that failed, phrased to follow "Cannot". By default, the caller adds it
+   */
+  refuse(stream: CudaStream, call: string, why: string, what?: string): void {
     if (!this.isActive || this.of(stream.unsafeHandle) === undefined) return;
-    throw refusal("cudaErrorStreamCaptureUnsupported", call, why);
+    const error = refusal("cudaErrorStreamCaptureUnsupported", call, why);
+    throw what === undefined ? error : cannot(what, error);
   }
 
   /** Drops all captures, at the end of the session. */

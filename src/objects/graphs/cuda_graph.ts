@@ -1,5 +1,6 @@
 import { graphDotFlags, graphInstantiateFlags, graphNodeType } from "../../driver.ts";
 import type { Allocation } from "../../memory/allocation.ts";
+import { placeIn } from "../../memory/pools/pool_contents.ts";
 import type { DeviceBuffer } from "../../memory/device_buffer.ts";
 import type { Session } from "../../session.ts";
 import { cloneRefusal, openInWorker } from "../../support/cloning.ts";
@@ -16,7 +17,7 @@ import {
 } from "../../support/validation.ts";
 import type { CudaDevice } from "../cuda_device.ts";
 import type { OpenedObject } from "../opened_objects.ts";
-import { checkStream, type CudaStream, progressOf } from "../streams/cuda_stream.ts";
+import { checkStream, CudaStream, progressOf } from "../streams/cuda_stream.ts";
 import type { GraphResources, GraphUser } from "./graph_resources.ts";
 
 /** What a node of a graph does. */
@@ -52,7 +53,7 @@ const nodeTypes: Readonly<Record<number, GraphNodeType>> = {
 
 /** Options of `CudaGraph.instantiate`. */
 export interface InstantiateOptions {
-  /** Whether a launch first frees what the graph's last launch has allocated and nobody has freed. Defaults to false. */
+  /** Whether a launch first frees the memory that the previous launch has left allocated. Defaults to false. */
   autoFreeOnLaunch?: boolean;
   /** Whether kernels run with the priorities that they were captured with, not with the stream's. Defaults to false. */
   useNodePriority?: boolean;
@@ -497,7 +498,7 @@ export class CudaGraphExec implements Disposable {
 
   #streamOf(options: CudaStream | StreamOption | undefined): CudaStream {
     if (options === undefined) return this.#device.defaultStream;
-    if ("unsafeHandle" in options) return this.#checked(options);
+    if (options instanceof CudaStream) return this.#checked(options);
     checkOptions(options, launchOptions);
     return options.stream === undefined ? this.#device.defaultStream : this.#checked(options.stream);
   }
@@ -541,7 +542,8 @@ function checkHostMemory(action: string, { hostMemory }: GraphResources): void {
 }
 
 function errorOfFreed(action: string, { byteLength, freeStack }: Allocation): ReferenceError {
-  const where = freeStack === undefined ? "; POOLPASS_DEBUG=1 adds where" : ` ${freeStack}`;
+  const place = freeStack === undefined ? undefined : placeIn(freeStack);
+  const where = place === undefined ? "; POOLPASS_DEBUG=1 adds where" : ` ${place}`;
   return new ReferenceError(
     `Cannot ${action} the graph: it uses a buffer of ${byteLength} bytes that was freed${where}`,
   );

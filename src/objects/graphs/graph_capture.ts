@@ -98,12 +98,12 @@ export class GraphCapture implements Disposable {
       throw error;
     }
     session.onCapturesChanged();
+    this.#capture.resources.hold();
   }
 
   /**
-   * Ends the capture.
+   * Ends the capture, and returns its graph.
    *
-   * @returns the graph of what was enqueued
    * @throws {ReferenceError} If the capture has ended, or its stream was disposed
    * @throws {CudaError} `cudaErrorStreamCaptureUnjoined` if a stream was not joined, `cudaErrorStreamCaptureInvalidated`
    * if another library or Worker has made a call that ends captures
@@ -114,31 +114,28 @@ export class GraphCapture implements Disposable {
     }
     const { device } = this.stream;
     const { resources } = this.#capture;
-    let handle: bigint;
     try {
-      handle = this.#end();
+      const handle = this.#end();
+      resources.onCaptured();
+      return new CudaGraph(this.#session, { device, handle, resources });
     } catch (error) {
-      resources.hold();
-      resources.drop();
       const advice = error instanceof CudaError ? adviceAtEnd[error.code] : undefined;
       throw cannot(`capture a stream of device ${device.ordinal}`, error, advice);
+    } finally {
+      resources.drop();
     }
-    resources.onCaptured();
-    return new CudaGraph(this.#session, { device, handle, resources });
   }
 
   /** Ends the capture, and drops what was captured. Does nothing if the capture has ended. */
   [Symbol.dispose](): void {
     if (this.#isEnded) return;
-    const { resources } = this.#capture;
     try {
       this.#session.driver.graphDestroy(this.#end());
     } catch (error) {
       // A capture that was invalidated, or whose streams were not joined, has no graph.
       if (!(error instanceof CudaError) || !/StreamCapture/.test(error.code)) throw error;
     } finally {
-      resources.hold();
-      resources.drop();
+      this.#capture.resources.drop();
     }
   }
 

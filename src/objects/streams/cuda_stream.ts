@@ -512,11 +512,7 @@ export class CudaStream implements Disposable {
    * ```
    */
   async benchmark(body: (stream: CudaStream) => void, options: BenchmarkOptions = {}): Promise<BenchmarkResult> {
-    try {
-      this.#session.captures.refuseWait(this);
-    } catch (error) {
-      throw cannot(`benchmark work on a stream of device ${this.device.ordinal}`, error);
-    }
+    this.#session.captures.refuseWait(this, `benchmark work on a stream of device ${this.device.ordinal}`);
     return await benchmark(this, body, options);
   }
 

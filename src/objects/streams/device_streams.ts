@@ -270,16 +270,18 @@ function checkHandle(handle: bigint): void {
 const priorityBits = 32;
 
 /**
- * Throws unless a priority is in the device's range. CUDA clamps other priorities, which would hide a wrong sign.
+ * Returns the priority that CUDA gives: 0 if the device supports no priorities. Throws unless it is in the device's
+ * range. CUDA clamps other priorities, which would hide a wrong sign.
  *
  * @param what The object with the priority, in the message: "a stream".
  */
-export function checkPriority(priority: number, device: CudaDevice, what: string): void {
+export function checkPriority(priority: number, device: CudaDevice, what: string): number {
   // The type is checked first, because the operator `|` throws for a bigint or a symbol.
   if (typeof priority !== "number" || (priority | 0) !== priority) refusePriority(priority, device, what);
-  if (priority === 0) return;
+  if (priority === 0) return 0;
   const { least, greatest } = device.streamPriorityRange();
-  if (least === greatest || (priority >= greatest && priority <= least)) return;
+  if (least === greatest) return 0;
+  if (priority >= greatest && priority <= least) return priority;
   throw new RangeError(
     `Cannot use ${priority} as ${what}'s priority: it must be from ${greatest}, the greatest priority, to ${least}, ` +
       "the least",
