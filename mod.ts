@@ -35,11 +35,11 @@ export {
   GraphNode,
   type GraphNodeType,
   type InstantiateOptions,
-  type StreamOption,
 } from "./src/objects/graphs/cuda_graph.ts";
 export type { GraphMemory } from "./src/objects/graphs/graph_memory.ts";
 export { type CaptureOptions, GraphCapture } from "./src/objects/graphs/graph_capture.ts";
 export { CudaStream, type StreamOptions } from "./src/objects/streams/cuda_stream.ts";
+export type { OrStream, StreamOption } from "./src/objects/streams/stream_option.ts";
 export { CudaEvent, type EventOptions } from "./src/objects/streams/cuda_event.ts";
 export type { WaitOptions } from "./src/support/waiting/waiting.ts";
 export type { BenchmarkOptions, BenchmarkResult } from "./src/objects/benchmark.ts";

@@ -189,6 +189,7 @@ export type Types = [
   Assignable<declared.GraphNodeType, ours.GraphNodeType>,
   Assignable<declared.InstantiateOptions, ours.InstantiateOptions>,
   Assignable<declared.StreamOption, ours.StreamOption>,
+  Assignable<declared.OrStream<declared.ReadOptions>, ours.OrStream<ours.ReadOptions>>,
   Assignable<declared.DotOptions, ours.DotOptions>,
   Assignable<declared.GraphMemory, ours.GraphMemory>,
   Assignable<declared.BenchmarkResult, ours.BenchmarkResult>,

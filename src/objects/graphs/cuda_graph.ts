@@ -17,7 +17,8 @@ import {
 } from "../../support/validation.ts";
 import type { CudaDevice } from "../cuda_device.ts";
 import type { OpenedObject } from "../opened_objects.ts";
-import { checkStream, CudaStream, progressOf } from "../streams/cuda_stream.ts";
+import { checkStream, type CudaStream, progressOf } from "../streams/cuda_stream.ts";
+import { type KnownStreamOptions, type OrStream, streamOf, type StreamOption } from "../streams/stream_option.ts";
 import type { GraphResources, GraphUser } from "./graph_resources.ts";
 
 /** What a node of a graph does. */
@@ -66,15 +67,15 @@ const instantiateOptions: KnownOptions<InstantiateOptions> = {
   names: { autoFreeOnLaunch: true, useNodePriority: true, upload: true },
 };
 
-/** Options of a call that needs no more than a stream. */
-export interface StreamOption {
-  /** The stream to use. Each method says what it defaults to. */
-  stream?: CudaStream;
-}
-
-const launchOptions: KnownOptions<StreamOption> = {
+const launchOptions: KnownStreamOptions<StreamOption> = {
   action: "launch a graph",
   names: { stream: true },
+  usage: "launch(stream) or launch({ stream })",
+};
+const uploadOptions: KnownStreamOptions<StreamOption> = {
+  action: "upload a graph",
+  names: { stream: true },
+  usage: "upload(stream) or upload({ stream })",
 };
 
 /** Options of `CudaGraph.toDot`. */
@@ -391,8 +392,8 @@ export class CudaGraphExec implements Disposable {
    * @throws {CudaError} `cudaErrorInvalidValue` if memory of the last launch was not freed, without `autoFreeOnLaunch`;
    * `cudaErrorStreamCaptureUnsupported` if the stream is being captured
    */
-  launch(options?: CudaStream | StreamOption): void {
-    const stream = this.#streamOf(options);
+  launch(options?: OrStream<StreamOption>): void {
+    const stream = this.#streamOf(options, launchOptions);
     if (this.#lost !== undefined) throw this.#lost("launch");
     checkHostMemory("launch", this.#resources);
     try {
@@ -486,8 +487,8 @@ export class CudaGraphExec implements Disposable {
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__GRAPH.html
    * @throws {ReferenceError} If a buffer that the graph uses was freed, or the graph or the stream was disposed
    */
-  upload(options?: CudaStream | StreamOption): void {
-    const stream = this.#streamOf(options);
+  upload(options?: OrStream<StreamOption>): void {
+    const stream = this.#streamOf(options, uploadOptions);
     if (this.#lost !== undefined) throw this.#lost("upload");
     try {
       this.#session.driver.graphUpload(this.#device.ordinal, this.unsafeHandle, stream.unsafeHandle);
@@ -496,16 +497,14 @@ export class CudaGraphExec implements Disposable {
     }
   }
 
-  #streamOf(options: CudaStream | StreamOption | undefined): CudaStream {
-    if (options === undefined) return this.#device.defaultStream;
-    if (options instanceof CudaStream) return this.#checked(options);
-    checkOptions(options, launchOptions);
-    return options.stream === undefined ? this.#device.defaultStream : this.#checked(options.stream);
-  }
-
-  #checked(stream: CudaStream): CudaStream {
-    checkStream(stream, this.#session);
-    return stream;
+  #streamOf(
+    options: OrStream<StreamOption> | undefined,
+    known: KnownStreamOptions<StreamOption>,
+  ): CudaStream {
+    const given = streamOf(options, known);
+    if (given === undefined) return this.#device.defaultStream;
+    checkStream(given, this.#session, known.usage);
+    return given;
   }
 
   #launchHint(): string | undefined {

@@ -51,7 +51,8 @@ export const streamOptions: KnownOptions<StreamOptions> = {
 const forLibrary = { forLibrary: true };
 
 /** Returns advice to append to the error for a value that is not a stream. */
-function streamAdvice(value: unknown): string {
+function streamAdvice(value: unknown, usage: string | undefined): string {
+  if (usage !== undefined) return `, as in ${usage}`;
   if (typeof value === "number" || typeof value === "bigint") return ", or CudaDevice.defaultStream";
   return typeof value === "object" && value !== null && "stream" in value ? ", not an object that has one" : "";
 }
@@ -98,8 +99,8 @@ export let disownStream: (stream: CudaStream) => void;
 /**
  * Throws unless `stream` is a stream of the `Cuda` object that `session` belongs to.
  *
- * @param usage the form of the call, such as "fill(byte, stream, { byteOffset })": quoted in the error if the program
- *   passes the options in place of the stream
+ * @param usage the forms of the call, such as "free(stream) or free({ stream })": quoted in the error if the program
+ *   passes something else in place of the stream
  */
 export let checkStream: (stream: CudaStream, session: Session, usage?: string) => void;
 
@@ -164,7 +165,7 @@ export class CudaStream implements Disposable {
     disownStream = (stream) => stream.#session.opened.markDisposed(stream.#opened!);
     checkStream = (stream, session, usage) => {
       if (!(stream instanceof CudaStream)) {
-        const advice = usage === undefined ? streamAdvice(stream) : `, as in ${usage}`;
+        const advice = streamAdvice(stream, usage);
         throw new TypeError(
           `Cannot use ${
             whatIs(stream, "CudaStream")
