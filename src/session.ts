@@ -19,6 +19,7 @@ import { ImportedMappings } from "./memory/handles/imported_mappings.ts";
 import type { InstructionSupport, SurveyedPtx } from "./ptx/instruction_support.ts";
 import type { MemoryPool } from "./memory/pools/memory_pool.ts";
 import { MemoryRegistry } from "./memory/pools/memory_registry.ts";
+import { captureCallStack } from "./sanitizer/reporting/call_stacks.ts";
 import type { Sanitizer } from "./sanitizer/sanitizer.ts";
 import { Staging, Uploads } from "./memory/transfers/staging.ts";
 
@@ -180,6 +181,11 @@ export class Session {
     this.#waitErrors = waitErrors;
     this.#baseDriver = driver;
     this.onCapturesChanged();
+  }
+
+  /** Returns the current call stack. Undefined without the sanitizer: stacks are dear. */
+  siteOfCall(): { readonly stack?: string } | undefined {
+    return this.sanitizer === undefined ? undefined : captureCallStack();
   }
 
   /** Begins the capture of a stream. */

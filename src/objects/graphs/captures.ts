@@ -20,6 +20,7 @@ import { cannot, ignoreLoss } from "../../support/driver_errors.ts";
 import { type CudaError, cudaErrorNumbers, explainedError } from "../../support/errors.ts";
 import type { CudaStream } from "../streams/cuda_stream.ts";
 import { GraphResources } from "./graph_resources.ts";
+import { type NodeNote, NodeNotes, type NodeSite, notedCalls } from "./node_notes.ts";
 
 /** The members of a session that captures use. */
 interface CaptureSession {
@@ -27,6 +28,8 @@ interface CaptureSession {
   createMarker(device: number): bigint;
   isMarker(event: bigint): boolean;
   destroyMarker(marker: bigint): void;
+  /** Returns the current call stack. Undefined without the sanitizer. */
+  siteOfCall(): NodeSite | undefined;
 }
 
 /** A stream that is captured. */
@@ -44,6 +47,8 @@ export class ActiveCapture {
   readonly origin: CudaStream;
   /** What the captured work uses, for the graph. */
   readonly resources: GraphResources = new GraphResources();
+  /** What the captured nodes run. */
+  readonly notes: NodeNotes = new NodeNotes();
   /** Called when the capture has ended, with or without a graph. */
   readonly afterwards: (() => void)[] = [];
   /** Ends the capture without a graph. */
@@ -120,6 +125,16 @@ export class SessionCaptures {
   /** Whether the latest record of an event is a part of a capture. */
   hasRecorded(event: bigint): boolean {
     return this.#events.has(event);
+  }
+
+  /** Notes the node that a call has just added to the capture of a stream. Does nothing if it has added none. */
+  noteNode(device: number, stream: bigint, note: NodeNote): void {
+    const notes = this.of(stream)?.notes;
+    if (notes === undefined) return;
+    const { dependencies } = this.#session.driver.streamGetCaptureInfo(device, stream);
+    const node = dependencies[0];
+    if (dependencies.length !== 1 || notes.get(node!) !== undefined) return;
+    notes.add(node!, note, this.#session.siteOfCall());
   }
 
   /** Adds a capture that is about to begin on `capture.origin`. */
@@ -221,6 +236,7 @@ export class SessionCaptures {
 
   #guarded(base: Driver): Driver {
     const calls: Partial<Driver> = {
+      ...notedCalls(base, (...node) => this.noteNode(...node)),
       eventRecord: (device, event, stream) => {
         // The event would become a part of the capture: it could neither be queried nor waited for any more.
         if (this.#streams.has(stream) && this.#session.isMarker(event) && !this.#isOrdering(device, event)) {

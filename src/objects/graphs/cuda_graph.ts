@@ -16,10 +16,12 @@ import {
   whatIs,
 } from "../../support/validation.ts";
 import type { CudaDevice } from "../cuda_device.ts";
+import type { CudaKernel } from "../kernels/cuda_kernel.ts";
 import type { OpenedObject } from "../opened_objects.ts";
 import { checkStream, type CudaStream, progressOf } from "../streams/cuda_stream.ts";
 import { type KnownStreamOptions, type OrStream, streamOf, type StreamOption } from "../streams/stream_option.ts";
 import type { GraphResources, GraphUser } from "./graph_resources.ts";
+import type { NodeNotes } from "./node_notes.ts";
 
 /** What a node of a graph does. */
 export type GraphNodeType =
@@ -124,6 +126,12 @@ export class GraphNode {
     this.type = nodeTypes[type] ?? "other";
   }
 
+  /** The kernel of a kernel node that this library has captured or added. Else undefined. */
+  get kernel(): CudaKernel | undefined {
+    const note = notesOf(this.graph).get(this.unsafeHandle);
+    return note?.kind === "kernel" ? note.kernel : undefined;
+  }
+
   /** The nodes that come directly before this one. */
   get dependencies(): readonly GraphNode[] {
     return this.graph.edges.filter(([, to]) => to === this).map(([from]) => from);
@@ -137,6 +145,9 @@ export class GraphNode {
 
 /** Returns what the work of a graph uses. */
 let resourcesOf: (graph: CudaGraph) => GraphResources;
+
+/** Returns what is known of the nodes of a graph. */
+export let notesOf: (graph: CudaGraph) => NodeNotes;
 
 /**
  * Work and its order, to be instantiated. Comes from `CudaStream.capture`.
@@ -153,6 +164,7 @@ export class CudaGraph implements Disposable {
   readonly device: CudaDevice;
   readonly #session: Session;
   readonly #resources: GraphResources;
+  readonly #notes: NodeNotes;
   readonly #opened: OpenedObject;
   /** The nodes by handle, once they were asked for. */
   #nodes: ReadonlyMap<bigint, GraphNode> | undefined;
@@ -160,6 +172,7 @@ export class CudaGraph implements Disposable {
 
   static {
     resourcesOf = (graph) => graph.#resources;
+    notesOf = (graph) => graph.#notes;
     printAs(this, "CudaGraph", (graph) => {
       const state = graph.#isDisposed ? "disposed" : `${graph.nodes.length} nodes`;
       return `CudaGraph { device ${graph.device.ordinal}, ${state} }`;
@@ -176,16 +189,18 @@ export class CudaGraph implements Disposable {
    */
   constructor(
     session: Session,
-    { device, handle = refuseConstruction("CudaGraph", "CudaStream.capture"), resources }: {
+    { device, handle = refuseConstruction("CudaGraph", "CudaStream.capture"), resources, notes }: {
       device: CudaDevice;
       handle: bigint;
       resources: GraphResources;
+      notes: NodeNotes;
     } = {} as never,
   ) {
     this.#session = session;
     this.device = device;
     this.#handle = handle;
     this.#resources = resources;
+    this.#notes = notes;
     resources.hold();
     this.#opened = { kind: "graph", release: (driver) => driver.graphDestroy(handle) };
     session.opened.add(this.#opened);
@@ -274,8 +289,10 @@ export class CudaGraph implements Disposable {
    */
   clone(): CudaGraph {
     try {
-      const handle = this.#session.driver.graphClone(this.unsafeHandle);
-      return new CudaGraph(this.#session, { device: this.device, handle, resources: this.#resources });
+      const { driver } = this.#session;
+      const handle = driver.graphClone(this.unsafeHandle);
+      const notes = this.#notes.copy((node) => driver.graphNodeFindInClone(node, handle));
+      return new CudaGraph(this.#session, { device: this.device, handle, resources: this.#resources, notes });
     } catch (error) {
       throw cannot(`copy a graph of device ${this.device.ordinal}`, error, this.#allocationHint());
     }

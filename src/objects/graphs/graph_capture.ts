@@ -113,11 +113,11 @@ export class GraphCapture implements Disposable {
       throw new ReferenceError("Cannot end the capture: it has ended, or its stream or Cuda object was disposed");
     }
     const { device } = this.stream;
-    const { resources } = this.#capture;
+    const { resources, notes } = this.#capture;
     try {
       const handle = this.#end();
       resources.onCaptured();
-      return new CudaGraph(this.#session, { device, handle, resources });
+      return new CudaGraph(this.#session, { device, handle, resources, notes });
     } catch (error) {
       const advice = error instanceof CudaError ? adviceAtEnd[error.code] : undefined;
       throw cannot(`capture a stream of device ${device.ordinal}`, error, advice);

@@ -3,8 +3,13 @@ import type { CudaDevice } from "../cuda_device.ts";
 import { checkStream, type CudaStream, launchesOf } from "../streams/cuda_stream.ts";
 import { functionAttribute, type KernelLaunch } from "../../driver.ts";
 import type { Allocation } from "../../memory/allocation.ts";
+import { allocationOf, type DeviceBuffer } from "../../memory/device_buffer.ts";
 import { HostBuffer } from "../../memory/transfers/host_buffer.ts";
 import { cannot } from "../../support/driver_errors.ts";
+import type { ActiveCapture } from "../graphs/captures.ts";
+import { captureOfArgument, GraphArgument } from "../graphs/graph_argument.ts";
+import type { GraphResources } from "../graphs/graph_resources.ts";
+import { type AddressParameter, copyOfLaunch, type KernelNote, type NamedParameter } from "../graphs/node_notes.ts";
 import {
   adviceFor,
   type ArgumentRefusal,
@@ -12,6 +17,7 @@ import {
   type KernelArgument,
   type ParameterWriter,
   refuseCount,
+  takesAddress,
   writersOf,
 } from "./kernel_arguments.ts";
 import {
@@ -46,6 +52,7 @@ import {
   refuseConstruction,
   refuseNewProperties,
   refuseUnknownOption,
+  shown,
   whatIs,
 } from "../../support/validation.ts";
 import { cloneRefusal, openInWorker } from "../../support/cloning.ts";
@@ -53,6 +60,23 @@ import { RangeError, ReferenceError, TypeError } from "../../support/program_err
 
 /** Returns the device that a kernel was loaded on. */
 export let deviceOfKernel: (kernel: CudaKernel) => CudaDevice;
+
+/**
+ * Returns the note of a kernel node that would run a launch, for `Driver.graphAddKernelNode`, and records what it uses.
+ * Throws what the launch would throw.
+ *
+ * @param node.capture the capture whose arguments may be among those of the launch
+ * @param node.resources gets what the node uses
+ */
+export let kernelNode: (
+  kernel: CudaKernel,
+  node: {
+    readonly options: LaunchOptions;
+    readonly args: readonly unknown[];
+    readonly capture: ActiveCapture | undefined;
+    readonly resources: GraphResources;
+  },
+) => KernelNote;
 
 const refusalToClone = cloneRefusal("a CudaKernel", openInWorker);
 
@@ -85,6 +109,7 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
   #launches: StreamLaunches | undefined;
   readonly #parameters: readonly KernelParameter[];
   readonly #types: readonly ParameterType[];
+  readonly #parameterBytes: number;
   readonly #writers: readonly ParameterWriter[];
   /** The launch configuration, an object that each launch fills in and reuses. */
   readonly #launch: KernelLaunch;
@@ -98,6 +123,17 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
 
   static {
     deviceOfKernel = (kernel) => kernel.#device;
+    kernelNode = (kernel, { options, args, capture, resources }) => {
+      const attributes = kernel.#prepare(options, args, { capture });
+      for (const allocation of kernel.#buffers) {
+        if (allocation !== undefined && allocation.session !== kernel.#session) {
+          throw errorOfAnotherCuda("pass a buffer");
+        }
+      }
+      const note = kernel.#noteOf(args, attributes);
+      kernel.#noteResources(resources, args);
+      return note;
+    };
     refuseNewProperties(this, { name: "CudaKernel", fields: ["cloneRefusal", "name"], instead: optInInstead });
     printAs(this, "CudaKernel", (kernel) => {
       const types = kernel.#typeNames();
@@ -140,6 +176,7 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
     this.name = signature.name;
     this.#parameters = signature.parameters;
     this.#types = signature.parameters.map(({ type }) => type);
+    this.#parameterBytes = signature.parameterBytes;
     this.#writers = writersOf(signature.parameters, this.#buffers, session);
     this.#sharedMemory = new KernelSharedMemory({ name: this.name, handle, device, session });
     const { ordinal } = device;
@@ -169,6 +206,42 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
    * does not support clusters at all
    */
   launch(options: LaunchOptions, ...args: Parameters): void {
+    const attributes = this.#prepare(options, args, undefined);
+    const { grid, block, stream = this.#device.defaultStream } = options;
+    const launch = this.#launch;
+    if (stream !== this.#lastStream) {
+      this.#onStream(this.#lastStream = stream);
+      this.#launches = launchesOf(stream);
+    }
+    launch.stream = stream.unsafeHandle;
+    const buffers = this.#buffers;
+    for (let index = 0; index < buffers.length; index++) {
+      const allocation = buffers[index];
+      // `stream` belongs to this session, so a buffer with the same stream does too. Other buffers are checked by
+      // `#noteUse`.
+      if (allocation !== undefined && allocation.stream !== stream) this.#noteUse(allocation, stream);
+    }
+    try {
+      if (attributes === undefined) this.#session.driver.launchKernel(launch);
+      else attributes.launch(launch);
+    } catch (error) {
+      throw launchError(error, options, { kernel: this, device: this.#device });
+    }
+    if (this.#session.captures.isActive) this.#noteCaptured(stream, args, attributes);
+    this.#launches!.note(this.name, grid, block, CudaKernel.prototype.launch);
+  }
+
+  /**
+   * Checks a launch, and writes its configuration and arguments to `#launch`. Returns its attributes, if it has any.
+   *
+   * @param node the capture whose arguments may be among the launch's, if the launch is for a node of a graph. Undefined
+   * for a launch on a stream
+   */
+  #prepare(
+    options: LaunchOptions,
+    args: readonly unknown[],
+    node: { readonly capture: ActiveCapture | undefined } | undefined,
+  ): AttributedLaunches | undefined {
     if (!options) checkLaunchOptions(this.name, options, args, this.#typeNames());
     let attributes: AttributedLaunches | undefined;
     for (const name in options) {
@@ -200,45 +273,84 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
     launch.sharedMemoryBytes = sharedMemoryBytes;
     const { parameters } = launch;
     for (let index = 0; index < writers.length; index++) {
-      const argument = args[index]!;
+      const argument = args[index] as KernelArgument;
       const refusal = writers[index]!(parameters, argument);
-      if (refusal !== undefined) this.#refuse(index, argument, refusal);
+      if (refusal === undefined) continue;
+      this.#writeNamed(index, argument, {
+        refusal,
+        capture: node === undefined ? this.#session.captures.of(stream.unsafeHandle) : node.capture,
+      });
     }
-    if (stream !== this.#lastStream) {
-      this.#onStream(this.#lastStream = stream);
-      this.#launches = launchesOf(stream);
-    }
-    launch.stream = stream.unsafeHandle;
-    const buffers = this.#buffers;
-    for (let index = 0; index < buffers.length; index++) {
-      const allocation = buffers[index];
-      // `stream` belongs to this session, so a buffer with the same stream does too. Other buffers are checked by
-      // `#noteUse`.
-      if (allocation !== undefined && allocation.stream !== stream) this.#noteUse(allocation, stream);
-    }
-    try {
-      if (attributes === undefined) this.#session.driver.launchKernel(launch);
-      else attributes.launch(launch);
-    } catch (error) {
-      throw launchError(error, options, { kernel: this, device: this.#device });
-    }
-    if (this.#session.captures.isActive) this.#noteCaptured(stream, args);
-    this.#launches!.note(name, grid, block, CudaKernel.prototype.launch);
+    return attributes;
   }
 
-  /** Records that the graph into which the stream is being captured uses the kernel's module and buffers. */
-  #noteCaptured(stream: CudaStream, args: readonly KernelArgument[]): void {
-    const capture = this.#session.captures.of(stream.unsafeHandle);
-    if (capture === undefined) return;
-    for (const allocation of this.#buffers) if (allocation !== undefined) capture.resources.allocations.add(allocation);
-    for (const argument of args) {
-      if (argument instanceof HostBuffer) capture.resources.hostMemory.add(argument.buffer);
+  /** Writes the value of a graph's argument, in its capture. Throws for any other argument, which was refused. */
+  #writeNamed(
+    index: number,
+    argument: unknown,
+    { refusal, capture }: { readonly refusal: ArgumentRefusal; readonly capture: ActiveCapture | undefined },
+  ): void {
+    if (!(argument instanceof GraphArgument)) this.#refuse(index, argument as KernelArgument, refusal);
+    const { name, value } = argument;
+    if (capture === undefined || captureOfArgument(argument) !== capture) {
+      throw new TypeError(
+        `Cannot pass the graph's argument ${
+          shown(name)
+        } as parameter ${index} of ${this.name}: it is for launches in ` +
+          "the capture that it comes from",
+      );
     }
-    capture.resources.keep(this.#isLoaded, this.#keepLoaded);
+    const refusalOfValue = this.#writers[index]!(this.#launch.parameters, value as KernelArgument);
+    if (refusalOfValue !== undefined) this.#refuse(index, value as KernelArgument, refusalOfValue);
+  }
+
+  /** Notes the node that a launch has added to the capture of a stream, and what it uses. */
+  #noteCaptured(stream: CudaStream, args: readonly unknown[], attributes: AttributedLaunches | undefined): void {
+    const { captures } = this.#session;
+    const { unsafeHandle } = stream;
+    const capture = captures.of(unsafeHandle);
+    if (capture === undefined) return;
+    this.#noteResources(capture.resources, args);
+    captures.noteNode(stream.device.ordinal, unsafeHandle, this.#noteOf(args, attributes));
+  }
+
+  /** Records that a graph uses the kernel's module, and the buffers of the latest launch. */
+  #noteResources(resources: GraphResources, args: readonly unknown[]): void {
+    for (const allocation of this.#buffers) if (allocation !== undefined) resources.allocations.add(allocation);
+    for (const argument of args) if (argument instanceof HostBuffer) resources.hostMemory.add(argument.buffer);
+    resources.keep(this.#isLoaded, this.#keepLoaded);
+  }
+
+  /** Describes the latest launch as a node of a graph. */
+  #noteOf(args: readonly unknown[], attributes: AttributedLaunches | undefined): KernelNote {
+    const { parameters } = this.#launch;
+    const addresses: AddressParameter[] = [];
+    const named: NamedParameter[] = [];
+    let places = 0;
+    for (const [index, parameter] of this.#parameters.entries()) {
+      const argument = args[index];
+      if (argument instanceof GraphArgument) named.push({ index, argument });
+      if (!takesAddress(parameter)) continue;
+      const place = places++;
+      const isAddress = typeof argument === "bigint" ||
+        typeof argument === "object" && argument !== null && "address" in argument;
+      if (!isAddress) continue;
+      const isBuffer = argument instanceof HostBuffer || allocationOf(argument) !== undefined;
+      const { offset } = parameter;
+      addresses.push({
+        index,
+        offset,
+        place,
+        address: parameters.getBigUint64(offset, true),
+        byteLength: isBuffer ? (argument as HostBuffer | DeviceBuffer).byteLength : undefined,
+      });
+    }
+    const launch = copyOfLaunch(this.#session.driver, this.#launch, this.#parameterBytes);
+    return { kind: "kernel", kernel: this, launch, attributes: attributes?.forNode(), addresses, named };
   }
 
   /** Returns the launch attributes that are set by the less common launch options. Undefined if there are none. */
-  #readAttributes(options: LaunchOptions, args: readonly KernelArgument[]): AttributedLaunches | undefined {
+  #readAttributes(options: LaunchOptions, args: readonly unknown[]): AttributedLaunches | undefined {
     for (const name in options) {
       if (Object.hasOwn(launchOptionNames, name)) continue;
       checkLaunchOptions(this.name, options, args, this.#typeNames());

@@ -64,6 +64,12 @@ export function writersOf(
   });
 }
 
+/** Whether a parameter accepts buffers and addresses: the writer of such a parameter has an element of `buffers`. */
+export function takesAddress({ type, isUntyped }: Parameter): boolean {
+  if (typeof type === "object") return isUntyped === true && type.byteLength === 8;
+  return type.slice(1) === "64" && type !== "f64";
+}
+
 function wrongKind(reason: string): ArgumentRefusal {
   return { isRangeError: false, reason };
 }

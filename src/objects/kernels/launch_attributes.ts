@@ -109,6 +109,13 @@ export class AttributedLaunches implements LaunchAttributes {
     this.#kernel.session.driver.launchKernelEx(launch, this);
   }
 
+  /** Returns a copy of the attributes for a node of a graph. */
+  forNode(): LaunchAttributes {
+    this.#allowCluster();
+    const { clusterDim, cooperative, programmaticStreamSerialization, priority } = this;
+    return { clusterDim: clusterDim && [...clusterDim], cooperative, programmaticStreamSerialization, priority };
+  }
+
   /** Returns how many clusters can be active at the same time. Overwrites the fields of `launch`. */
   maxActiveClusters(launch: KernelLaunch, { block, cluster, sharedMemoryBytes = 0 }: ActiveClustersOptions): number {
     const { device, name, session } = this.#kernel;
