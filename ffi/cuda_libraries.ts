@@ -315,7 +315,9 @@ export const minimumVersions: Readonly<Record<string, number>> = {
   cuGraphExecKernelNodeSetParams_v2: 12000,
 
   cuFuncGetName: 12030,
+  cuStreamGetCaptureInfo_v3: 12030,
   cuStreamBeginCaptureToGraph: 12030,
+  cuGraphGetEdges_v2: 12030,
   cuGraphConditionalHandleCreate: 12030,
   cuGraphAddNode_v2: 12030,
   cuFuncGetParamInfo: 12040,

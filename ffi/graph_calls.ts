@@ -105,6 +105,10 @@ const replacingDependencies = 1;
 /** `CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE`. */
 const movedOwnership = 1;
 const minimumVersionOfMoves = 12090;
+/** The first CUDA version whose edges have data. Its older calls fail for edges that programmatic launches have made. */
+const minimumVersionOfEdgeData = 12030;
+/** The size of a `CUgraphEdgeData`. */
+const edgeDataByteLength = 8;
 /** `CU_GRAPH_COND_ASSIGN_DEFAULT`. */
 const assigningDefault = 1;
 const knownAttributes: readonly number[] = Object.values(graphMemAttribute);
@@ -123,6 +127,15 @@ export function graphCalls(cuda: DriverFunctions, { makeCurrent, check }: Driver
     return contexts[device] = wordOut[0]!;
   };
 
+  let version = 0;
+  const driverVersion = (): number => {
+    if (version === 0) {
+      check(cuda.cuDriverGetVersion(out), "cudaDriverGetVersion");
+      version = intOut[0]!;
+    }
+    return version;
+  };
+
   const kernelParams = (launch: KernelLaunch): Uint8Array => {
     const own = launch as CudaKernelLaunch;
     if (own.extraAddress === 0n) own.extraAddress = addressOf(own.extra);
@@ -131,8 +144,7 @@ export function graphCalls(cuda: DriverFunctions, { makeCurrent, check }: Driver
 
   const moveChildGraph = (graph: bigint, dependencies: readonly bigint[], child: bigint): bigint => {
     const call = "cudaGraphAddNode";
-    check(cuda.cuDriverGetVersion(out), "cudaDriverGetVersion");
-    const version = intOut[0]!;
+    const version = driverVersion();
     if (version < minimumVersionOfMoves) {
       throw newerVersionNeeded(call, { what: "a child graph that is moved", minimum: minimumVersionOfMoves, version });
     }
@@ -174,10 +186,15 @@ export function graphCalls(cuda: DriverFunctions, { makeCurrent, check }: Driver
     },
     streamGetCaptureInfo(device, stream) {
       makeCurrent(device);
-      // The capture's number, the graph, the address of its nodes, and their count.
-      const results = new BigUint64Array(4);
-      const [id, graph, nodes, count] = [0n, 8n, 16n, 24n].map((offset) => addressOf(results) + offset);
-      check(cuda.cuStreamGetCaptureInfo_v2(stream, out, id!, graph!, nodes!, count!), "cudaStreamGetCaptureInfo");
+      const hasEdgeData = driverVersion() >= minimumVersionOfEdgeData;
+      // The capture's number, the graph, the address of its nodes, their count, and the address of the edges' data.
+      const results = new BigUint64Array(5);
+      const address = addressOf(results);
+      const [id, graph, nodes, count, edges] = [address, address + 8n, address + 16n, address + 24n, address + 32n];
+      const result = hasEdgeData
+        ? cuda.cuStreamGetCaptureInfo_v3(stream, out, id, graph, nodes, edges, count)
+        : cuda.cuStreamGetCaptureInfo_v2(stream, out, id, graph, nodes, count);
+      check(result, "cudaStreamGetCaptureInfo");
       const status = intOut[0]!;
       const isActive = status === streamCaptureStatus.active && results[3] !== 0n;
       return {
@@ -332,7 +349,12 @@ export function graphCalls(cuda: DriverFunctions, { makeCurrent, check }: Driver
       const count = Number(wordOut[0]);
       if (count === 0) return [];
       const [from, to] = [new BigUint64Array(count), new BigUint64Array(count)];
-      check(cuda.cuGraphGetEdges(graph, bytesOf(from), bytesOf(to), out), call);
+      const hasEdgeData = driverVersion() >= minimumVersionOfEdgeData;
+      wordOut[0] = BigInt(count);
+      const result = hasEdgeData
+        ? cuda.cuGraphGetEdges_v2(graph, bytesOf(from), bytesOf(to), new Uint8Array(edgeDataByteLength * count), out)
+        : cuda.cuGraphGetEdges(graph, bytesOf(from), bytesOf(to), out);
+      check(result, call);
       return Array.from(from, (node, index) => [node, to[index]!] as const);
     },
     graphDebugDotPrint(graph, flags) {

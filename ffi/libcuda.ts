@@ -80,6 +80,18 @@ export const libcuda = {
     ],
     result: "i32",
   },
+  cuStreamGetCaptureInfo_v3: {
+    parameters: [
+      "u64", // CUstream hStream
+      "buffer", // CUstreamCaptureStatus *captureStatus_out
+      "u64", // cuuint64_t *id_out
+      "u64", // CUgraph *graph_out
+      "u64", // const CUgraphNode **dependencies_out
+      "u64", // const CUgraphEdgeData **edgeData_out
+      "u64", // size_t *numDependencies_out
+    ],
+    result: "i32",
+  },
   cuThreadExchangeStreamCaptureMode: { parameters: ["buffer" /* CUstreamCaptureMode *mode */], result: "i32" },
   cuEventRecordWithFlags: {
     parameters: ["u64", /* CUevent hEvent */ "u64", /* CUstream hStream */ "u32" /* unsigned int flags */],
@@ -99,6 +111,16 @@ export const libcuda = {
       "u64", // CUgraph hGraph
       "buffer", // CUgraphNode *from
       "buffer", // CUgraphNode *to
+      "buffer", // size_t *numEdges
+    ],
+    result: "i32",
+  },
+  cuGraphGetEdges_v2: {
+    parameters: [
+      "u64", // CUgraph hGraph
+      "buffer", // CUgraphNode *from
+      "buffer", // CUgraphNode *to
+      "buffer", // CUgraphEdgeData *edgeData
       "buffer", // size_t *numEdges
     ],
     result: "i32",

@@ -5,6 +5,7 @@
  */
 import { situations as allocations } from "./situations/allocations.ts";
 import { situations as captures } from "./situations/captures.ts";
+import { situations as conditionalGraphs } from "./situations/conditional_graphs.ts";
 import { situations as contextEvents } from "./situations/context_events.ts";
 import { situations as copies } from "./situations/copies.ts";
 import { situations as defaultPools } from "./situations/default_pools.ts";
@@ -63,6 +64,7 @@ const rowsByFile: Readonly<Record<string, readonly Situation[]>> = {
   captures,
   graphs,
   graph_memory: graphMemory,
+  conditional_graphs: conditionalGraphs,
   launches,
   modules,
   linking,

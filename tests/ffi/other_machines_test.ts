@@ -164,8 +164,8 @@ simulationTest("minimumVersions agrees with CUDA's header", () => {
     [...text.matchAll(new RegExp(`\\bPFN_${name}_v(\\d+)\\)`, "g"))].map(([, version]) => Number(version))
       .sort((one, other) => one - other);
   for (const name of driverFunctions) {
-    const [first, second] = versionsOf(name.replace(/_v2$/, ""));
-    const version = (name.endsWith("_v2") ? second : first) ?? NaN;
+    const [, base, edition = "1"] = name.match(/^(.+?)(?:_v(\d))?$/)!;
+    const version = versionsOf(base!)[Number(edition) - 1] ?? NaN;
     assertEquals(minimumVersions[name] ?? 0, version <= 10000 ? 0 : version, name);
   }
 }, { skip: noHeader });

@@ -56,9 +56,9 @@ export class SoftwareGraphMemory {
     },
     call: string,
   ): { address: bigint; operation: GraphOperation } {
-    const freed = freedBefore(after).find(({ memory }) => {
-      return memory.device === device && memory.byteLength === byteLength;
-    });
+    const [freed] = freedBefore(after)
+      .filter(({ memory }) => memory.device === device && memory.byteLength >= byteLength)
+      .sort((first, second) => first.memory.byteLength - second.memory.byteLength);
     if (freed !== undefined) {
       freed.freeing.clear();
       return { address: addressOfOffset(freed.memory.begin), operation: this.#operation(freed) };

@@ -152,7 +152,7 @@ export function captureAndGraphCalls(
   };
   const refuseCopy = (graph: SoftwareGraph, call: string): void => {
     refuseMemoryNodes(graph, call);
-    if (graph.hasConditions) fail(cudaErrorNumbers.cudaErrorNotSupported, call);
+    if (graph.hasConditions || graph.parent !== undefined) fail(cudaErrorNumbers.cudaErrorNotSupported, call);
   };
 
   const childOperation = (child: SoftwareGraph): GraphOperation => {
@@ -295,8 +295,8 @@ export function captureAndGraphCalls(
           refuseCopy(found, call);
           return { operation: childOperation(found.clone(() => core.newHandle())) };
         }
-        if (found.hasConditions) fail(cudaErrorNumbers.cudaErrorNotSupported, call);
-        if (found.isMoved || found.handle === graph) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+        if (found.hasConditions || found.isMoved) fail(cudaErrorNumbers.cudaErrorNotSupported, call);
+        if (found.handle === graph) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
         found.isMoved = true;
         return { operation: childOperation(found) };
       });
@@ -322,6 +322,7 @@ export function captureAndGraphCalls(
         const others = accesses.filter(({ location }) => location.type === memLocationType.device);
         for (const { location: { id } } of others) devices.check(id, call);
         const into = graphOf(graph, call);
+        if (into.isMoved) fail(cudaErrorNotSupported, call);
         const allocated = graphMemory.allocate({ graph: into, device, byteLength, after }, call);
         for (const { location: { id }, flags } of others) {
           if (flags !== memAccessFlags.none) allocated.operation.allocation!.memory.allow(id);
@@ -355,15 +356,17 @@ export function captureAndGraphCalls(
       const bodies: SoftwareGraph[] = [];
       const node = add(graph, dependencies, call, () => {
         devices.check(device, call);
+        const parent = graphOf(graph, call);
         const condition = conditions.get(handle);
+        const isForeign = condition?.graph.root !== parent.root;
         const most = { [conditionalNodeType.if]: 2, [conditionalNodeType.while]: 1 }[type] ?? Infinity;
         const isKnown = Object.values<number>(conditionalNodeType).includes(type);
-        if (condition === undefined || condition.isUsed || !isKnown || size < 1 || size > most) {
+        if (condition === undefined || isForeign || condition.isUsed || !isKnown || size < 1 || size > most) {
           fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
         }
         condition.isUsed = true;
         for (let index = 0; index < size; index++) {
-          const body = new SoftwareGraph(core.newHandle());
+          const body = new SoftwareGraph(core.newHandle(), { parent });
           graphs.set(body.handle, body);
           bodies.push(body);
         }
@@ -406,8 +409,11 @@ export function captureAndGraphCalls(
     graphInstantiate(graph, flags) {
       const call = "cudaGraphInstantiate";
       const found = graphOf(graph, call);
-      if ((flags & ~allInstantiateFlags) !== 0 || found.isMoved) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
-      if (found.hasMemoryNodes && found.executables > 0) fail(cudaErrorNumbers.cudaErrorNotSupported, call);
+      if ((flags & ~allInstantiateFlags) !== 0) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+      const isOnlyOne = found.hasMemoryNodes || found.hasConditions;
+      if (found.isMoved || found.parent !== undefined || isOnlyOne && found.executables > 0) {
+        fail(cudaErrorNumbers.cudaErrorNotSupported, call);
+      }
       const autoFrees = (flags & graphInstantiateFlags.autoFreeOnLaunch) !== 0;
       return core.register(execs, new ExecutableGraph(found, scheduler, { autoFrees }));
     },

@@ -99,6 +99,14 @@ export class SoftwareGraphNode {
   }
 }
 
+/** The types of nodes that the body of a conditional node cannot have. */
+const unfitForBodies: readonly number[] = [
+  graphNodeType.eventRecord,
+  graphNodeType.waitEvent,
+  graphNodeType.memAlloc,
+  graphNodeType.memFree,
+];
+
 /** A graph. */
 export class SoftwareGraph {
   readonly handle: bigint;
@@ -112,11 +120,20 @@ export class SoftwareGraph {
   executables = 0;
   /** Whether the graph was moved into another one. */
   isMoved = false;
+  /** The graph with the conditional node whose body this one is. */
+  readonly parent: SoftwareGraph | undefined;
   #isDestroyed = false;
 
-  constructor(handle: bigint, clones: ReadonlyMap<bigint, SoftwareGraphNode> = new Map()) {
+  constructor(
+    handle: bigint,
+    { clones = new Map(), parent }: {
+      clones?: ReadonlyMap<bigint, SoftwareGraphNode>;
+      parent?: SoftwareGraph;
+    } = {},
+  ) {
     this.handle = handle;
     this.clones = clones;
+    this.parent = parent;
     for (const node of clones.values()) this.nodes.set(node.handle, node);
   }
 
@@ -143,6 +160,19 @@ export class SoftwareGraph {
     return this.allocations.length > 0;
   }
 
+  /** The graph itself, or that with the conditional nodes in whose bodies it is. */
+  get root(): SoftwareGraph {
+    return this.parent?.root ?? this;
+  }
+
+  /** Whether the graph is, or has, the body of a conditional node with something that cannot be in one. */
+  get isUnfit(): boolean {
+    return [...this.nodes.values()].some(({ operation: { type, child, branching } }) => {
+      if (this.parent !== undefined && unfitForBodies.includes(type)) return true;
+      return child?.isUnfit || branching?.bodies.some((body) => body.isUnfit);
+    });
+  }
+
   /** Whether the graph has conditional nodes, or values for them. */
   get hasConditions(): boolean {
     return this.conditions.length > 0 || [...this.nodes.values()].some(({ operation }) => operation.branching);
@@ -159,7 +189,7 @@ export class SoftwareGraph {
     for (const { handle, dependencies } of this.nodes.values()) {
       for (const dependency of dependencies) clones.get(handle)!.dependencies.add(clones.get(dependency.handle)!);
     }
-    return new SoftwareGraph(newHandle(), clones);
+    return new SoftwareGraph(newHandle(), { clones });
   }
 
   /** Returns the nodes in an order in which each comes after those that it depends on, or a node of a circle. */
@@ -314,6 +344,19 @@ class ExecutableNodes {
     return pairs;
   }
 
+  /** Returns a node of the graph, or of the body of a conditional node. */
+  find(handle: bigint): ExecutableNode | undefined {
+    const found = this.byHandle.get(handle);
+    if (found !== undefined) return found;
+    for (const { bodies } of this.sorted) {
+      for (const body of bodies) {
+        const inBody = body.find(handle);
+        if (inBody !== undefined) return inBody;
+      }
+    }
+    return undefined;
+  }
+
   /** Returns what a launch runs now. */
   plan(): LaunchPlan {
     const places = new Map(this.sorted.map((node, index) => [node, index]));
@@ -357,7 +400,7 @@ export class ExecutableGraph {
   constructor(graph: SoftwareGraph, scheduler: Scheduler, { autoFrees }: { autoFrees: boolean }) {
     this.#graph = graph;
     this.#nodes = new ExecutableNodes(graph);
-    if (this.#currentPlan().operations.some((operation) => operation.memory?.().exists === false)) {
+    if (graph.isUnfit || this.#currentPlan().operations.some((operation) => operation.memory?.().exists === false)) {
       throw new CudaError(cudaErrorNumbers.cudaErrorInvalidValue, "cudaGraphInstantiate");
     }
     if (graph.conditions.some(({ isUsed }) => !isUsed)) {
@@ -381,18 +424,18 @@ export class ExecutableGraph {
 
   /** Returns the node that a node of the graph has become. */
   node(handle: bigint): { operation: GraphOperation; isEnabled: boolean } | undefined {
-    return this.#nodes.byHandle.get(handle);
+    return this.#nodes.find(handle);
   }
 
   /** Sets whether launches run a node. */
   enable(handle: bigint, isEnabled: boolean): void {
-    this.#nodes.byHandle.get(handle)!.isEnabled = isEnabled;
+    this.#nodes.find(handle)!.isEnabled = isEnabled;
     this.#plan = undefined;
   }
 
   /** Replaces the operation of a node. Returns whether the operation can replace the previous one. */
   replace(handle: bigint, operation: GraphOperation): boolean {
-    const found = this.#nodes.byHandle.get(handle);
+    const found = this.#nodes.find(handle);
     if (found?.operation.type !== operation.type || obstacleBetween(found.operation, operation) !== 0) return false;
     this.#plan = undefined;
     if (found.child === undefined) {

@@ -272,6 +272,31 @@ export const situations: readonly Situation[] = [
     },
   },
   {
+    name: "a graph with memory of its own moved into another one as a child",
+    run({ driver }) {
+      const { graph: child, memory, address, fillNode, stream } = prepareMemory(driver);
+      driver.graphAddMemFreeNode(child, [fillNode], memory);
+      const graph = driver.graphCreate();
+      let node = 0n, exec = 0n;
+      const answers = attemptEach({
+        move: () => node = driver.graphAddChildGraphNode(graph, [], child, true),
+        "move again": () => driver.graphAddChildGraphNode(driver.graphCreate(), [], child, true),
+        "copy it": () => driver.graphAddChildGraphNode(driver.graphCreate(), [], child),
+        "add a fill to it": () => addFill(driver, { graph: child, after: [], address, value: 8 }),
+        "add an allocation to it": () => driver.graphAddMemAllocNode(child, [], props, [], byteLength).node,
+        "instantiate it": () => driver.graphInstantiate(child, 0),
+        clone: () => driver.graphClone(graph),
+        "destroy the node": () => driver.graphDestroyNode(node),
+        instantiate: () => exec = driver.graphInstantiate(graph, 0),
+        "instantiate again": () => driver.graphInstantiate(graph, 0),
+        launch: () => driver.graphLaunch(0, exec, stream),
+        finish: () => driver.streamSynchronize(0, stream),
+        update: () => driver.graphExecUpdate(exec, graph),
+      });
+      return { ...answers, bytes: readBytes(driver, 0, address, 4) };
+    },
+  },
+  {
     name: "a graph that frees memory of another one: what it does not allow",
     run({ driver }) {
       const { memory } = prepareMemory(driver);
@@ -465,6 +490,37 @@ export const situations: readonly Situation[] = [
       first.finish();
       const oneGraph = usageOf(driver).reservedCurrent;
       return { two: two / 64, oneGraph: oneGraph / 64 };
+    },
+  },
+  {
+    name: "the addresses of allocations in a row in one graph, in a capture, and of another size or order",
+    run({ driver }) {
+      const { stream, pool } = prepare(driver);
+      const addressesOf = (sizes: readonly number[], isOrdered: boolean) => {
+        const graph = driver.graphCreate();
+        let after: bigint[] = [];
+        return sizes.map((size) => {
+          const { node, address } = driver.graphAddMemAllocNode(graph, isOrdered ? after : [], props, [], size);
+          after = [driver.graphAddMemFreeNode(graph, [node], address)];
+          return address;
+        });
+      };
+      const areSame = ([first, second]: readonly bigint[]) => first === second;
+      driver.streamBeginCapture(0, stream, streamCaptureMode.relaxed);
+      const captured = [0, 1].map(() => {
+        const address = driver.mallocFromPoolAsync(0, mebibyte, pool, stream);
+        driver.freeAsync(0, address, stream);
+        return address;
+      });
+      driver.streamEndCapture(0, stream);
+      return {
+        same: areSame(addressesOf([mebibyte, mebibyte], true)),
+        captured: areSame(captured),
+        smaller: areSame(addressesOf([mebibyte, mebibyte / 2], true)),
+        larger: areSame(addressesOf([mebibyte, 2 * mebibyte], true)),
+        "a byte less": areSame(addressesOf([mebibyte, mebibyte - 1], true)),
+        unordered: areSame(addressesOf([mebibyte, mebibyte], false)),
+      };
     },
   },
   {

@@ -11,6 +11,7 @@ import {
   type GraphFill,
   graphNodeType,
   type KernelLaunch,
+  type LaunchAttributes,
   streamCaptureMode,
 } from "../../../src/driver.ts";
 import { CudaError } from "../../../src/support/errors.ts";
@@ -22,6 +23,13 @@ import { fillLaunch, readBytes } from "../launch.ts";
 import { prepareLongWork } from "../long_work.ts";
 import { createPool, onDevice } from "../pools.ts";
 import type { Answer, Situation } from "../situation.ts";
+
+const noAttributes: LaunchAttributes = {
+  clusterDim: undefined,
+  cooperative: false,
+  programmaticStreamSerialization: false,
+  priority: undefined,
+};
 
 /** What the rows use, and a graph. */
 interface GraphParts extends Parts {
@@ -711,6 +719,13 @@ export const situations: readonly Situation[] = [
       }),
   },
   {
+    name: "an executable graph updated by a graph whose kernel has a priority",
+    run: ({ driver }) =>
+      updated(driver, ({ addKernel }) => addKernel(1), ({ graph, launchOf }) => {
+        driver.graphAddKernelNode(graph, [], launchOf(2), { ...noAttributes, priority: 0 });
+      }),
+  },
+  {
     name: "an executable graph updated by a graph with a fill of other values",
     run: ({ driver }) =>
       updated(driver, ({ addFill }) => addFill(1), ({ graph, address }) => {
@@ -884,6 +899,34 @@ export const situations: readonly Situation[] = [
       driver.freeAsync(0, pooled, stream);
       driver.streamSynchronize(0, stream);
       return attemptEach({ instantiate });
+    },
+  },
+  {
+    name: "copies of executable graphs between pools, changed to other memory of each kind",
+    run({ driver }) {
+      const { graph, address, pooled, instantiate } = prepareGraph(driver);
+      const pool = createPool(driver);
+      const [first, second] = [0, 1].map(() => driver.mallocFromPoolAsync(0, byteLength, pool, defaultStream));
+      driver.deviceSynchronize(0);
+      const host = driver.hostGetDevicePointer(driver.hostAlloc(byteLength));
+      const fromPool = { source: pooled, destination: first!, byteLength: 4 };
+      const fromHost = { source: host, destination: address, byteLength: 4 };
+      const node = driver.graphAddMemcpyNode(0, graph, [], fromPool);
+      const hostNode = driver.graphAddMemcpyNode(0, graph, [], fromHost);
+      const exec = instantiate();
+      const set = (change: object) => () =>
+        driver.graphExecMemcpyNodeSetParams(0, exec, node, { ...fromPool, ...change });
+      const setHost = (change: object) => () =>
+        driver.graphExecMemcpyNodeSetParams(0, exec, hostNode, { ...fromHost, ...change });
+      return attemptEach({
+        "memory of another pool": set({ source: second! }),
+        "memory of the same pool": set({ destination: second! }),
+        "memory of no pool": set({ source: address }),
+        "page-locked memory": set({ source: host }),
+        "other page-locked memory": setHost({ source: driver.hostGetDevicePointer(driver.hostAlloc(byteLength)) }),
+        "device memory instead of page-locked memory": setHost({ source: address + 8n }),
+        "pool memory instead of page-locked memory": setHost({ source: pooled }),
+      });
     },
   },
   {
