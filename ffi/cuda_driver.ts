@@ -48,6 +48,7 @@ import {
   writePoolProps,
   writeStruct,
 } from "./structs.ts";
+import { type CopyCalls, copyCalls } from "./copy_calls.ts";
 import { type CudaKernelLaunch, type GraphCalls, graphCalls } from "./graph_calls.ts";
 import { addressOf, foreignBuffer, withoutSign } from "./native/host.ts";
 import { type ThreadCalls, threadFunctions } from "./native/threaded_copies.ts";
@@ -83,7 +84,7 @@ const current: { device: number } = sharedAmongCopies("currentDevice", () => ({ 
 let threadFunctionAddresses: readonly (bigint | undefined)[] | undefined;
 
 /** Implements `Driver` with libcudart and libcuda, or with libcuda alone. */
-export interface CudaDriver extends GraphCalls {}
+export interface CudaDriver extends CopyCalls, GraphCalls {}
 
 /** Implements `Driver` with libcudart and libcuda, or with libcuda alone. */
 export class CudaDriver implements Driver {
@@ -99,6 +100,7 @@ export class CudaDriver implements Driver {
   readonly sharingRefusal: undefined = undefined;
   readonly checksHandles: boolean = false;
   readonly hasContextEvents: boolean;
+  readonly hasBatchedCopies: boolean;
   readonly #libraries: CudaLibraries;
   readonly #runtime: RuntimeFunctions;
   readonly #driver: DriverFunctions;
@@ -145,12 +147,18 @@ export class CudaDriver implements Driver {
     this.#secondOutAddress = this.#outAddress + 8n;
     this.runtimeVersion = this.#libraries.runtimeVersion;
     this.hasContextEvents = !this.#libraries.lacks("cuCtxRecordEvent");
+    this.hasBatchedCopies = !this.#libraries.lacks("cuMemcpyBatchAsync");
     if (this.getDeviceCount() === 0) throw noDeviceError();
     const calls = graphCalls(this.#driver, {
       makeCurrent: (device) => this.#makeCurrent(device),
       check: (result, call) => this.#check(result, call),
     });
-    Object.assign(this, calls);
+    const copies = copyCalls(this.#driver, {
+      makeCurrent: (device) => this.#makeCurrent(device),
+      check: (result, call) => this.#check(result, call),
+      hasNewBatches: !this.#libraries.lacks("cuMemcpyBatchAsync_v2"),
+    });
+    Object.assign(this, calls, copies);
   }
 
   /** Does nothing: the libraries stay loaded, and the devices' contexts exist until the process exits. */
@@ -773,6 +781,36 @@ export class CudaDriver implements Driver {
   memsetD32Async(device: number, address: bigint, value: number, count: number, stream: bigint): void {
     this.#makeCurrent(device);
     this.#check(this.#driver.cuMemsetD32Async(address, value, BigInt(count), stream), "cuMemsetD32Async");
+  }
+
+  memsetD2D8Async(
+    device: number,
+    address: bigint,
+    pitch: number,
+    value: number,
+    width: number,
+    height: number,
+    stream: bigint,
+  ): void {
+    this.#makeCurrent(device);
+    const [columns, rows] = [BigInt(width), BigInt(height)];
+    const result = this.#driver.cuMemsetD2D8Async(address, BigInt(pitch), value, columns, rows, stream);
+    this.#check(result, "cuMemsetD2D8Async");
+  }
+
+  memsetD2D16Async(
+    device: number,
+    address: bigint,
+    pitch: number,
+    value: number,
+    width: number,
+    height: number,
+    stream: bigint,
+  ): void {
+    this.#makeCurrent(device);
+    const [columns, rows] = [BigInt(width), BigInt(height)];
+    const result = this.#driver.cuMemsetD2D16Async(address, BigInt(pitch), value, columns, rows, stream);
+    this.#check(result, "cuMemsetD2D16Async");
   }
 
   memsetD2D32Async(

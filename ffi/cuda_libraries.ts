@@ -326,6 +326,9 @@ export const minimumVersions: Readonly<Record<string, number>> = {
   cuCtxRecordEvent: 12050,
 
   cuStreamGetDevice: 12080,
+  cuMemcpyBatchAsync: 12080,
+
+  cuMemcpyBatchAsync_v2: 13000,
 };
 
 /** The first CUDA version whose pool properties struct has `maxSize`, and locations other than a device. */

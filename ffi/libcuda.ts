@@ -786,6 +786,65 @@ export const libcuda = {
     ],
     result: "i32",
   },
+  cuMemcpy3DAsync_v2: {
+    parameters: ["buffer", /* const CUDA_MEMCPY3D *pCopy */ "u64" /* CUstream hStream */],
+    result: "i32",
+  },
+  cuMemcpy3DPeerAsync: {
+    parameters: ["buffer", /* const CUDA_MEMCPY3D_PEER *pCopy */ "u64" /* CUstream hStream */],
+    result: "i32",
+  },
+  // CUDA 12.8.
+  cuMemcpyBatchAsync: {
+    parameters: [
+      "buffer", // CUdeviceptr *dsts
+      "buffer", // CUdeviceptr *srcs
+      "buffer", // size_t *sizes
+      "u64", // size_t count
+      "buffer", // CUmemcpyAttributes *attrs
+      "buffer", // size_t *attrsIdxs
+      "u64", // size_t numAttrs
+      "buffer", // size_t *failIdx
+      "u64", // CUstream hStream
+    ],
+    result: "i32",
+  },
+  // CUDA 13.0.
+  cuMemcpyBatchAsync_v2: {
+    parameters: [
+      "buffer", // CUdeviceptr *dsts
+      "buffer", // CUdeviceptr *srcs
+      "buffer", // size_t *sizes
+      "u64", // size_t count
+      "buffer", // CUmemcpyAttributes *attrs
+      "buffer", // size_t *attrsIdxs
+      "u64", // size_t numAttrs
+      "u64", // CUstream hStream
+    ],
+    result: "i32",
+  },
+  cuMemsetD2D8Async: {
+    parameters: [
+      "u64", // CUdeviceptr dstDevice
+      "u64", // size_t dstPitch
+      "u8", // unsigned char uc
+      "u64", // size_t Width
+      "u64", // size_t Height
+      "u64", // CUstream hStream
+    ],
+    result: "i32",
+  },
+  cuMemsetD2D16Async: {
+    parameters: [
+      "u64", // CUdeviceptr dstDevice
+      "u64", // size_t dstPitch
+      "u16", // unsigned short us
+      "u64", // size_t Width
+      "u64", // size_t Height
+      "u64", // CUstream hStream
+    ],
+    result: "i32",
+  },
   cuMemsetD2D32Async: {
     parameters: [
       "u64", // CUdeviceptr dstDevice

@@ -5,12 +5,14 @@
  * @module
  */
 import type {
+  BatchedCopy,
   GraphCopy,
   GraphFill,
   KernelLaunch,
   LaunchAttributes,
   MemAccessDesc,
   MemPoolProps,
+  PitchedCopy,
 } from "../src/driver.ts";
 import { addressOf } from "./native/host.ts";
 
@@ -175,6 +177,26 @@ export const memcpy3DLayout = {
     "WidthInBytes": { offset: 176, type: "size_t" },
     "Height": { offset: 184, type: "size_t" },
     "Depth": { offset: 192, type: "size_t" },
+  },
+} as const;
+
+/** The fields of `CUDA_MEMCPY3D_PEER` that `CUDA_MEMCPY3D` lacks. The other fields are the same. */
+export const memcpy3DPeerLayout = {
+  name: "CUDA_MEMCPY3D_PEER",
+  byteLength: 200,
+  fields: {
+    "srcContext": { offset: 64, type: "void *" },
+    "dstContext": { offset: 152, type: "void *" },
+  },
+} as const;
+
+/** The layout of `CUmemcpyAttributes`. */
+export const memcpyAttributesLayout = {
+  name: "CUmemcpyAttributes",
+  byteLength: 24,
+  fields: {
+    "srcAccessOrder": { offset: 0, type: "int" },
+    "flags": { offset: 20, type: "unsigned int" },
   },
 } as const;
 
@@ -351,8 +373,8 @@ export function writePoolProps(view: DataView, { handleTypes, location, maxSize 
 const kernelNode = kernelNodeParamsLayout.fields;
 const memsetNode = memsetNodeParamsLayout.fields;
 const memcpyNode = memcpy3DLayout.fields;
-/** The values of `CUmemorytype` for the ends of a copy: host memory by its address, and any unified address. */
-const copyEnd = { host: 1, unified: 4 } as const;
+/** The values of `CUmemorytype` for the ends of a copy: host memory by its address, a device's, any unified address. */
+const copyEnd = { host: 1, device: 2, unified: 4 } as const;
 
 /** The structs of nodes of graphs, each of which is filled in anew for each call. */
 export class NodeParams {
@@ -392,24 +414,95 @@ export class NodeParams {
 
   /** Fills in a `CUDA_MEMCPY3D` for a copy in one dimension. */
   fillMemcpy({ source, destination, byteLength }: GraphCopy): Uint8Array<ArrayBuffer> {
+    return this.fillMemcpy3D({
+      source: { memory: source, pitch: byteLength, rows: 1 },
+      destination: { memory: destination, pitch: byteLength, rows: 1 },
+      width: byteLength,
+      height: 1,
+      depth: 1,
+    });
+  }
+
+  /** Fills in a `CUDA_MEMCPY3D`. */
+  fillMemcpy3D({ source, destination, width, height, depth }: PitchedCopy): Uint8Array<ArrayBuffer> {
     const view = this.#memcpy;
-    const size = BigInt(byteLength);
-    const isHostSource = typeof source !== "bigint", isHostTarget = typeof destination !== "bigint";
+    const isHostSource = typeof source.memory !== "bigint", isHostTarget = typeof destination.memory !== "bigint";
     view.setInt32(memcpyNode.srcMemoryType.offset, isHostSource ? copyEnd.host : copyEnd.unified, true);
-    view.setBigUint64(memcpyNode.srcHost.offset, isHostSource ? addressOf(source) : 0n, true);
-    view.setBigUint64(memcpyNode.srcDevice.offset, isHostSource ? 0n : source, true);
-    view.setBigUint64(memcpyNode.srcPitch.offset, size, true);
-    view.setBigUint64(memcpyNode.srcHeight.offset, 1n, true);
+    view.setBigUint64(memcpyNode.srcHost.offset, isHostSource ? addressOf(source.memory) : 0n, true);
+    view.setBigUint64(memcpyNode.srcDevice.offset, isHostSource ? 0n : source.memory, true);
+    view.setBigUint64(memcpyNode.srcPitch.offset, BigInt(source.pitch), true);
+    view.setBigUint64(memcpyNode.srcHeight.offset, BigInt(source.rows), true);
     view.setInt32(memcpyNode.dstMemoryType.offset, isHostTarget ? copyEnd.host : copyEnd.unified, true);
-    view.setBigUint64(memcpyNode.dstHost.offset, isHostTarget ? addressOf(destination) : 0n, true);
-    view.setBigUint64(memcpyNode.dstDevice.offset, isHostTarget ? 0n : destination, true);
-    view.setBigUint64(memcpyNode.dstPitch.offset, size, true);
-    view.setBigUint64(memcpyNode.dstHeight.offset, 1n, true);
-    view.setBigUint64(memcpyNode.WidthInBytes.offset, size, true);
-    view.setBigUint64(memcpyNode.Height.offset, 1n, true);
-    view.setBigUint64(memcpyNode.Depth.offset, 1n, true);
+    view.setBigUint64(memcpyNode.dstHost.offset, isHostTarget ? addressOf(destination.memory) : 0n, true);
+    view.setBigUint64(memcpyNode.dstDevice.offset, isHostTarget ? 0n : destination.memory, true);
+    view.setBigUint64(memcpyNode.dstPitch.offset, BigInt(destination.pitch), true);
+    view.setBigUint64(memcpyNode.dstHeight.offset, BigInt(destination.rows), true);
+    view.setBigUint64(memcpyNode.WidthInBytes.offset, BigInt(width), true);
+    view.setBigUint64(memcpyNode.Height.offset, BigInt(height), true);
+    view.setBigUint64(memcpyNode.Depth.offset, BigInt(depth), true);
     return this.memcpy;
   }
+}
+
+/** Returns a `CUDA_MEMCPY3D_PEER` for a copy between the memory of two contexts. */
+export function peerCopyParams(
+  copy: PitchedCopy,
+  { destination, source }: { destination: bigint; source: bigint },
+): Uint8Array<ArrayBuffer> {
+  const bytes = new NodeParams().fillMemcpy3D(copy);
+  const view = new DataView(bytes.buffer);
+  view.setInt32(memcpyNode.srcMemoryType.offset, copyEnd.device, true);
+  view.setInt32(memcpyNode.dstMemoryType.offset, copyEnd.device, true);
+  view.setBigUint64(memcpy3DPeerLayout.fields.srcContext.offset, source, true);
+  view.setBigUint64(memcpy3DPeerLayout.fields.dstContext.offset, destination, true);
+  return bytes;
+}
+
+/** The arrays that describe a batch of copies to `cuMemcpyBatchAsync`. */
+export interface BatchParams {
+  readonly destinations: Uint8Array;
+  readonly sources: Uint8Array;
+  readonly sizes: Uint8Array;
+  readonly count: bigint;
+  /** A `CUmemcpyAttributes` for each run of copies with the same attributes. */
+  readonly attributes: Uint8Array;
+  /** The index of the first copy of each run. */
+  readonly firsts: Uint8Array;
+  readonly attributeCount: bigint;
+}
+
+/** Returns the arrays that describe a batch of copies. */
+export function batchParams(copies: readonly BatchedCopy[]): BatchParams {
+  const count = copies.length;
+  const words = new BigUint64Array(3 * count);
+  const firsts: bigint[] = [];
+  let previous: BatchedCopy["attributes"] | undefined;
+  for (let index = 0; index < count; index++) {
+    const { destination, source, byteLength, attributes } = copies[index]!;
+    words[index] = typeof destination === "bigint" ? destination : addressOf(destination);
+    words[count + index] = typeof source === "bigint" ? source : addressOf(source);
+    words[2 * count + index] = BigInt(byteLength);
+    if (attributes !== previous) firsts.push(BigInt(index));
+    previous = attributes;
+  }
+  const { byteLength, fields } = memcpyAttributesLayout;
+  const attributes = new Uint8Array(firsts.length * byteLength);
+  const view = new DataView(attributes.buffer);
+  for (const [run, first] of firsts.entries()) {
+    const { sourceAccessOrder, preferOverlapWithCompute } = copies[Number(first)]!.attributes;
+    view.setInt32(run * byteLength + fields.srcAccessOrder.offset, sourceAccessOrder, true);
+    view.setUint32(run * byteLength + fields.flags.offset, preferOverlapWithCompute ? 1 : 0, true);
+  }
+  const bytes = (begin: number) => new Uint8Array(words.buffer, 8 * begin, 8 * count);
+  return {
+    destinations: bytes(0),
+    sources: bytes(count),
+    sizes: bytes(2 * count),
+    count: BigInt(count),
+    attributes,
+    firsts: new Uint8Array(new BigUint64Array(firsts).buffer),
+    attributeCount: BigInt(firsts.length),
+  };
 }
 
 /** Returns each attribute of a launch as its ID and a `CUkernelNodeAttrValue`. */

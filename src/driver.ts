@@ -224,6 +224,47 @@ export interface GraphCopy {
   readonly byteLength: number;
 }
 
+/** Rows of bytes at equal distances, and slices of rows at equal distances, as in `cudaPitchedPtr`. */
+export interface PitchedMemory {
+  /** Where the first row begins. Host memory that is an array reaches to the end of the last row. */
+  readonly memory: bigint | Uint8Array;
+  /** The distance between the beginnings of rows in bytes. */
+  readonly pitch: number;
+  /** The distance between the beginnings of slices in rows. */
+  readonly rows: number;
+}
+
+/** A copy of rows of bytes, as in `cudaMemcpy3DParms`. */
+export interface PitchedCopy {
+  readonly destination: PitchedMemory;
+  readonly source: PitchedMemory;
+  /** The length of a row in bytes. */
+  readonly width: number;
+  /** The number of rows in a slice. */
+  readonly height: number;
+  /** The number of slices. */
+  readonly depth: number;
+}
+
+/** The values of `cudaMemcpySrcAccessOrder`: when the source of a copy may be read. */
+export const sourceAccessOrder = { stream: 1, duringCall: 2, any: 3 } as const;
+
+/** The attributes of copies in a batch, as in `cudaMemcpyAttributes`. */
+export interface CopyAttributes {
+  /** One of `sourceAccessOrder`. */
+  readonly sourceAccessOrder: number;
+  /** `cudaMemcpyFlagPreferOverlapWithCompute`: whether the multiprocessors are better left to kernels. */
+  readonly preferOverlapWithCompute: boolean;
+}
+
+/** A copy in a batch. */
+export interface BatchedCopy {
+  readonly destination: bigint | Uint8Array;
+  readonly source: bigint | Uint8Array;
+  readonly byteLength: number;
+  readonly attributes: CopyAttributes;
+}
+
 /** A node of a graph that runs a part of its bodies, as in `cudaConditionalNodeParams`. */
 export interface GraphCondition {
   /** The value that decides, of `graphConditionalHandleCreate`. */
@@ -356,6 +397,8 @@ export interface Driver {
    * all of these objects.
    */
   readonly contextsAreShared: boolean;
+  /** Whether the driver supports `memcpyBatchAsync`, which needs CUDA 12.8. */
+  readonly hasBatchedCopies: boolean;
   /** Whether `moduleLoadData`, `linkModules` and `moduleUnload` may block until the device's work is done. */
   readonly loadingBlocks: boolean;
   /** Whether kernels run on the CPU, and only while the program waits for work or returns to the event loop. */
@@ -595,11 +638,56 @@ export interface Driver {
     byteLength: number,
     stream: bigint,
   ): void;
+  /**
+   * Copies rows of bytes between valid addresses and host memory. Reads pageable memory before returning, and may block
+   * until a copy to pageable memory is done. Does nothing if there are no bytes.
+   *
+   * @param onUninitialized as in `memcpyDtoHAsync`, if the destination is host memory
+   */
+  memcpy3DAsync(
+    device: number,
+    copy: PitchedCopy,
+    stream: bigint,
+    onUninitialized?: (address: bigint) => void,
+  ): void;
+  /** Copies rows of bytes between devices. Both ends are addresses. */
+  memcpy3DPeerAsync(
+    device: number,
+    copy: PitchedCopy,
+    destinationDevice: number,
+    sourceDevice: number,
+    stream: bigint,
+  ): void;
+  /**
+   * Copies ranges that do not overlap, in any order. The stream must not be a default stream, nor be captured. Host
+   * memory must be page-locked.
+   */
+  memcpyBatchAsync(device: number, copies: readonly BatchedCopy[], stream: bigint): void;
   memsetAsync(device: number, address: bigint, byte: number, byteLength: number, stream: bigint): void;
   /** Sets `count` values of 16 bits. The address must be a multiple of 2. */
   memsetD16Async(device: number, address: bigint, value: number, count: number, stream: bigint): void;
   /** Sets `count` values of 32 bits. The address must be a multiple of 4. */
   memsetD32Async(device: number, address: bigint, value: number, count: number, stream: bigint): void;
+  /** Sets the first `width` bytes of each of `height` rows, whose starts are `pitch` bytes apart. */
+  memsetD2D8Async(
+    device: number,
+    address: bigint,
+    pitch: number,
+    value: number,
+    width: number,
+    height: number,
+    stream: bigint,
+  ): void;
+  /** Sets the first `width` values of 16 bits of each of `height` rows, whose starts are `pitch` bytes apart. */
+  memsetD2D16Async(
+    device: number,
+    address: bigint,
+    pitch: number,
+    value: number,
+    width: number,
+    height: number,
+    stream: bigint,
+  ): void;
   /** Sets the first `width` values of 32 bits of each of `height` rows, whose starts are `pitch` bytes apart. */
   memsetD2D32Async(
     device: number,

@@ -22,6 +22,8 @@ const maxBlocksPerMultiprocessor = 32;
 const maxSharedMemoryPerMultiprocessor = 233472;
 /** The number of bytes of shared memory that the system reserves in each block. */
 const reservedSharedMemoryPerBlock = 1024;
+/** The maximum pitch of a copy of rows in bytes. */
+export const maxPitch: number = 2 ** 31 - 1;
 
 /** Returns the attributes of a software device whose values are not 0. */
 function attributeValues(sharing: boolean): Partial<Record<DeviceAttributeName, number>> {
@@ -40,6 +42,7 @@ function attributeValues(sharing: boolean): Partial<Record<DeviceAttributeName, 
     multiProcessorCount,
     maxThreadsPerMultiProcessor,
     maxBlocksPerMultiprocessor,
+    maxPitch,
     computeCapabilityMajor: computeCapability.major,
     computeCapabilityMinor: computeCapability.minor,
     unifiedAddressing: 1,

@@ -54,6 +54,7 @@ export class SoftwareDriver implements Driver {
   readonly sharingRefusal: string | undefined;
   readonly checksHandles: boolean = true;
   readonly hasContextEvents: boolean = true;
+  readonly hasBatchedCopies: boolean = true;
   readonly checker: KernelChecker;
   readonly threadCalls = undefined;
   readonly useBufferNames: NonNullable<Driver["useBufferNames"]>;

@@ -7,7 +7,7 @@
 import type { RangeAccess, SharedContents } from "../order/stream_order.ts";
 import { identityOf } from "../processes/shared_accesses.ts";
 import { MemoryHistory, PossibleAccesses } from "../memory_history.ts";
-import type { Driver } from "../../driver.ts";
+import type { Driver, PitchedMemory } from "../../driver.ts";
 import type { Operation } from "../order/timelines.ts";
 import type { OtherProcesses } from "../processes/other_processes.ts";
 import type { ObservedStreams } from "./observed_streams.ts";
@@ -250,7 +250,12 @@ interface CopyParts {
 
 /** Returns wrappers of the driver's calls that copy and fill memory, which observe and forward each call. */
 export function copiesAndFills(driver: Driver, parts: CopyParts): Partial<Driver> {
-  return { ...copiesWithHost(driver, parts), ...copies(driver, parts), ...fills(driver, parts) };
+  return {
+    ...copiesWithHost(driver, parts),
+    ...copies(driver, parts),
+    ...copiesOfRows(driver, parts),
+    ...fills(driver, parts),
+  };
 }
 
 function copiesWithHost(
@@ -311,6 +316,70 @@ function copies(driver: Driver, { work, hostMemory }: CopyParts): Partial<Driver
   };
 }
 
+function copiesOfRows(
+  driver: Driver,
+  { reports, streams, work, hostMemory, reportsHostReads }: CopyParts,
+): Partial<Driver> {
+  /** The rows of one end of a copy: none for pageable memory, which no other work accesses. */
+  const rowsOf = (access: "read" | "write", end: PitchedMemory, size: Rows): RangeAccess[] => {
+    if (typeof end.memory === "bigint") return rangesOf(access, { ...end, memory: end.memory }, size);
+    const [range] = hostMemory.rangeOf(access, end.memory);
+    return range === undefined ? [] : rangesOf(access, { ...end, memory: BigInt(range.address) }, size);
+  };
+  return {
+    memcpy3DAsync: (device, copy, stream, onUninitialized) => {
+      const { destination, source } = copy;
+      const writes = rowsOf("write", destination, copy), reads = rowsOf("read", source, copy);
+      if (typeof destination.memory === "bigint") beforeWriteOf(writes, hostMemory);
+      else for (const row of arrayRows(destination.memory, destination, copy)) hostMemory.beforeCopyTo(row);
+      const isRead = typeof destination.memory !== "bigint" && typeof source.memory === "bigint";
+      const region = isRead && reportsHostReads ? work.order.regionAt(Number(source.memory)) : undefined;
+      const read: { found?: bigint; operation?: Operation } = {};
+      const report = () => {
+        const { found: at, operation } = read;
+        if (at !== undefined && operation !== undefined) reports.addUnwritten({ region, operation, at });
+      };
+      const found = (address: bigint) => {
+        read.found = address;
+        report();
+      };
+      driver.memcpy3DAsync(device, copy, stream, region && onUninitialized === undefined ? found : onUninitialized);
+      const isOfProgram = !isRead || hostMemory.isExposedToProgram((destination.memory as Uint8Array).buffer);
+      const name = !isOfProgram ? "read" : isRead ? "copyTo" : typeof source.memory === "bigint" ? "copy" : "copyFrom";
+      const operation = read.operation = work.add(name, { device, stream }, [...reads, ...writes]);
+      report();
+      if (typeof source.memory !== "bigint") {
+        for (const row of arrayRows(source.memory, source, copy)) hostMemory.addSource(operation, row);
+      }
+      // A copy to pageable memory is complete when the call returns.
+      const isPageable = typeof destination.memory !== "bigint" &&
+        hostMemory.rangeOf("write", destination.memory).length === 0;
+      if (isPageable) streams.syncHostWith(streams.streamOf(device, stream));
+    },
+    memcpy3DPeerAsync: (device, copy, destinationDevice, sourceDevice, stream) => {
+      const writes = rowsOf("write", copy.destination, copy);
+      beforeWriteOf(writes, hostMemory);
+      driver.memcpy3DPeerAsync(device, copy, destinationDevice, sourceDevice, stream);
+      work.add("copy", { device, stream }, [...rowsOf("read", copy.source, copy), ...writes]);
+    },
+    memcpyBatchAsync: (device, copies, stream) => {
+      const accesses = copies.flatMap(({ destination, source, byteLength }) => {
+        const rows = { pitch: byteLength, rows: 1 };
+        const size = { width: byteLength, height: 1, depth: 1 };
+        if (typeof destination === "bigint") hostMemory.beforeWrite(destination, byteLength);
+        else hostMemory.beforeCopyTo(destination.subarray(0, byteLength));
+        const ends = [["read", source], ["write", destination]] as const;
+        return ends.flatMap(([access, memory]) => rowsOf(access, { memory, ...rows }, size));
+      });
+      driver.memcpyBatchAsync(device, copies, stream);
+      const operation = work.add("copyBatch", { device, stream }, accesses);
+      for (const { source, byteLength } of copies) {
+        if (typeof source !== "bigint") hostMemory.addSource(operation, source.subarray(0, byteLength));
+      }
+    },
+  };
+}
+
 function fills(driver: Driver, { work, hostMemory }: CopyParts): Partial<Driver> {
   return {
     memsetAsync: (device, address, byte, byteLength, stream) => {
@@ -328,15 +397,64 @@ function fills(driver: Driver, { work, hostMemory }: CopyParts): Partial<Driver>
       driver.memsetD32Async(device, address, value, count, stream);
       work.add("fill", { device, stream }, [range("write", address, 4 * count)]);
     },
+    memsetD2D8Async: (device, address, pitch, value, width, height, stream) => {
+      const rows = rangesOf("write", { memory: address, pitch, rows: height }, { width, height, depth: 1 });
+      beforeWriteOf(rows, hostMemory);
+      driver.memsetD2D8Async(device, address, pitch, value, width, height, stream);
+      work.add("fill", { device, stream }, rows);
+    },
+    memsetD2D16Async: (device, address, pitch, value, width, height, stream) => {
+      const rows = rangesOf("write", { memory: address, pitch, rows: height }, { width: 2 * width, height, depth: 1 });
+      beforeWriteOf(rows, hostMemory);
+      driver.memsetD2D16Async(device, address, pitch, value, width, height, stream);
+      work.add("fill", { device, stream }, rows);
+    },
     memsetD2D32Async: (device, address, pitch, value, width, height, stream) => {
-      hostMemory.beforeWrite(address, pitch * height);
+      const rows = rangesOf("write", { memory: address, pitch, rows: height }, { width: 4 * width, height, depth: 1 });
+      beforeWriteOf(rows, hostMemory);
       driver.memsetD2D32Async(device, address, pitch, value, width, height, stream);
-      const rows = Array.from({ length: height }, (_, row) => {
-        return range("write", address + BigInt(row * pitch), 4 * width);
-      });
       work.add("fill", { device, stream }, rows);
     },
   };
+}
+
+/** The size of a copy or fill of rows: bytes in a row, rows in a slice, and slices. */
+interface Rows {
+  readonly width: number;
+  readonly height: number;
+  readonly depth: number;
+}
+
+/** Yields the offset and the length of each row, or of each slice or the whole where there are no gaps. */
+function* spansOf({ pitch, rows }: Pick<PitchedMemory, "pitch" | "rows">, { width, height, depth }: Rows) {
+  if (width === 0) return;
+  const [isSlice, isWhole] = [pitch === width || height === 1, rows === height || depth === 1];
+  if (isSlice && isWhole && (pitch === width || depth === 1)) {
+    if (height > 0 && depth > 0) yield { offset: 0, length: width * height * depth };
+    return;
+  }
+  for (let slice = 0; slice < depth; slice++) {
+    if (isSlice && height > 0) yield { offset: slice * rows * pitch, length: width * height };
+    else for (let row = 0; row < height; row++) yield { offset: (slice * rows + row) * pitch, length: width };
+  }
+}
+
+/** Returns the accesses to rows at an address. */
+function rangesOf(
+  access: RangeAccess["access"],
+  { memory, ...distances }: PitchedMemory & { readonly memory: bigint },
+  size: Rows,
+): RangeAccess[] {
+  return Array.from(spansOf(distances, size), ({ offset, length }) => range(access, memory + BigInt(offset), length));
+}
+
+/** Yields the rows of host memory. */
+function* arrayRows(memory: Uint8Array, distances: Pick<PitchedMemory, "pitch" | "rows">, size: Rows) {
+  for (const { offset, length } of spansOf(distances, size)) yield memory.subarray(offset, offset + length);
+}
+
+function beforeWriteOf(ranges: readonly RangeAccess[], hostMemory: ObservedHostMemory): void {
+  for (const { address, byteLength } of ranges) hostMemory.beforeWrite(BigInt(address), byteLength);
 }
 
 function range(access: RangeAccess["access"], address: bigint, byteLength: number): RangeAccess {

@@ -6,10 +6,20 @@
 import type { HostMemory } from "../memory/host_memory.ts";
 import type { MemoryShadow } from "../memory/check_memory.ts";
 import type { Stream, Work } from "../execution/streams.ts";
-import { type Driver, type GraphCopy, type GraphFill, graphNodeType, memAccessFlags } from "../../driver.ts";
+import {
+  type Driver,
+  type GraphCopy,
+  type GraphFill,
+  graphNodeType,
+  memAccessFlags,
+  type PitchedCopy,
+  type PitchedMemory,
+  sourceAccessOrder,
+} from "../../driver.ts";
 import { cudaErrorNumbers } from "../../support/errors.ts";
 import type { GraphOperation } from "../execution/software_graph.ts";
 import { fail } from "../failure.ts";
+import { maxPitch } from "../software_device.ts";
 import type { DriverCore } from "./core.ts";
 import type { SoftwareGraphMemory } from "./graph_memory.ts";
 import { type AnyAllocation, isPoolMemory, type ProgramMemory, type RangeUse } from "./program_memory.ts";
@@ -95,6 +105,59 @@ class Copies {
     });
   }
 
+  /**
+   * Returns the operation of a copy of rows. Each end begins with its first row.
+   *
+   * @param onRow called with each row of the source that was copied
+   */
+  copyRowsOperation(
+    to: Uint8Array,
+    from: Uint8Array,
+    { copy: { destination, source, width, height, depth }, onRow }: {
+      readonly copy: PitchedCopy;
+      readonly onRow?: (row: Uint8Array) => void;
+    },
+  ): GraphOperation {
+    const ofNode = { type: graphNodeType.memcpy, memory: this.#stateOf(to, from) };
+    const count = width === 0 ? 0 : height * depth;
+    const beginIn = ({ pitch, rows }: PitchedMemory, row: number) => {
+      return (Math.floor(row / height) * rows + row % height) * pitch;
+    };
+    return this.#inSlices(ofNode, count, (begin, end) => {
+      for (let row = begin; row < end; row++) {
+        const first = beginIn(source, row), at = beginIn(destination, row);
+        const bytes = from.subarray(first, first + width);
+        to.set(bytes, at);
+        this.#shadow?.noteCopy(to.subarray(at, at + width), bytes);
+        onRow?.(bytes);
+      }
+    }, Math.max(1, Math.floor(sliceLength / width)));
+  }
+
+  /** Enqueues a copy of rows. Reads and writes host memory as `fromHost` and `toHost` do. */
+  copyRows(
+    stream: Stream,
+    ends: { readonly to: Uint8Array; readonly from: Uint8Array },
+    copy: PitchedCopy,
+    { fixed, onUninitialized }: { fixed: readonly unknown[]; onUninitialized?: (index: number) => void },
+  ): void {
+    const isOfHost = ({ memory }: PitchedMemory) => typeof memory !== "bigint" && !this.#hostMemory.has(memory.buffer);
+    const isRead = stream.capture === undefined && isOfHost(copy.source);
+    const from = isRead ? new Uint8Array(ends.from) : ends.from;
+    let isFound = onUninitialized === undefined;
+    const operation = this.copyRowsOperation(ends.to, from, {
+      copy,
+      onRow: (row) => {
+        const first = isFound ? undefined : this.#shadow?.firstUninitialized(row);
+        if (first === undefined) return;
+        isFound = true;
+        onUninitialized!(row.byteOffset - from.byteOffset + first);
+      },
+    });
+    const work = this.#core.submit(stream, { ...operation, fixed });
+    if (work !== undefined && isOfHost(copy.destination)) this.#core.scheduler.runUntil(() => work.done);
+  }
+
   /** Returns the operation of a fill. */
   fillOperation(to: Uint8Array | Uint16Array | Uint32Array, value: number): GraphOperation {
     const ofNode = { type: graphNodeType.memset, memory: this.#stateOf(to) };
@@ -130,11 +193,12 @@ class Copies {
     ofNode: Omit<GraphOperation, "enqueue">,
     length: number,
     slice: (begin: number, end: number) => void,
+    maximum: number = sliceLength,
   ): GraphOperation {
     const enqueue = (stream: Stream): Work => {
       let done = 0;
       return this.#core.scheduler.enqueue(stream, () => {
-        const end = Math.min(done + sliceLength, length);
+        const end = Math.min(done + maximum, length);
         slice(done, end);
         done = end;
         return done === length;
@@ -145,6 +209,18 @@ class Copies {
 }
 
 const { read, readWrite } = memAccessFlags;
+
+const knownOrders: readonly number[] = Object.values(sourceAccessOrder);
+
+/** Returns the elements of 1, 2 or 4 bytes in memory. */
+function elementsOf(
+  bytes: Uint8Array,
+  elementSize: GraphFill["elementSize"],
+): Uint8Array | Uint16Array | Uint32Array {
+  const { buffer, byteOffset, byteLength } = bytes;
+  if (elementSize === 4) return new Uint32Array(buffer, byteOffset, byteLength / 4);
+  return elementSize === 2 ? new Uint16Array(buffer, byteOffset, byteLength / 2) : bytes;
+}
 
 /** The parts of the driver that copies and fills use. */
 interface CopyParts {
@@ -161,9 +237,14 @@ type CopyAndFillCalls = Pick<
   | "memcpyDtoHAsync"
   | "memcpyAsync"
   | "memcpyPeerAsync"
+  | "memcpy3DAsync"
+  | "memcpy3DPeerAsync"
+  | "memcpyBatchAsync"
   | "memsetAsync"
   | "memsetD16Async"
   | "memsetD32Async"
+  | "memsetD2D8Async"
+  | "memsetD2D16Async"
   | "memsetD2D32Async"
 >;
 
@@ -202,7 +283,80 @@ export function copyAndFillCalls(
     return { stream: target, bytes };
   };
 
+  /** Enqueues a fill of rows. */
+  const fillRows = (device: number, stream: bigint, fill: GraphFill, call: string): void => {
+    const { address, value, elementSize, width, height, pitch } = fill;
+    const isEmpty = width === 0 || height === 0;
+    const isWrong = pitch % elementSize !== 0 || height > 1 && pitch < elementSize * width;
+    if (!isEmpty && isWrong) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+    const byteLength = isEmpty ? 0 : (height - 1) * pitch + elementSize * width;
+    const to = rangeToFill(address, byteLength, { alignment: elementSize, device, stream, call });
+    const rows = { value, width, pitch: pitch / elementSize, height: isEmpty ? 0 : height };
+    core.submit(to.stream, copies.fillRowsOperation(elementsOf(to.bytes, elementSize), rows));
+  };
+
+  /** Throws unless CUDA accepts the pitches of a copy of rows. */
+  const checkPitches = ({ destination, source, width, height, depth }: PitchedCopy, call: string): void => {
+    for (const { pitch, rows } of [destination, source]) {
+      const isWrong = pitch < width || pitch > maxPitch || depth > 1 && rows < height;
+      if (isWrong) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+    }
+  };
+
+  /** Returns one end of a copy of rows. */
+  const rowsAt = (end: PitchedMemory, { width, height, depth }: PitchedCopy, use: RangeUse) => {
+    const isEmpty = width === 0 || height === 0 || depth === 0;
+    const byteLength = isEmpty ? 0 : ((depth - 1) * end.rows + height - 1) * end.pitch + width;
+    if (typeof end.memory !== "bigint") return core.hostMemory.bytesOf(end.memory.subarray(0, byteLength));
+    return rangeForHostCopy(end.memory, byteLength, use);
+  };
+
+  /** What must not change about a copy of rows in an executable graph: all of it. */
+  const fixedOf = ({ destination, source, width, height, depth }: PitchedCopy): readonly unknown[] => {
+    const ofEnds = [destination, source].flatMap(({ memory, pitch, rows }) => [memory, pitch, rows]);
+    return [...ofEnds, width, height, depth];
+  };
+
   const calls: CopyAndFillCalls = {
+    memcpy3DAsync(device, copy, stream, onUninitialized) {
+      const call = "cudaMemcpy3DAsync";
+      const target = streams.target(device, stream, call);
+      checkPitches(copy, call);
+      const to = rowsAt(copy.destination, copy, { device, call, flags: readWrite });
+      const from = rowsAt(copy.source, copy, { device, call, flags: read });
+      const { memory: source } = copy.source;
+      const found = onUninitialized === undefined || typeof source !== "bigint"
+        ? {}
+        : { onUninitialized: (at: number) => onUninitialized(source + BigInt(at)) };
+      copies.copyRows(target, { to, from }, copy, { fixed: fixedOf(copy), ...found });
+      devices.check(target.device, call);
+    },
+    memcpy3DPeerAsync(device, copy, destinationDevice, sourceDevice, stream) {
+      const call = "cudaMemcpy3DPeerAsync";
+      const target = streams.target(device, stream, call);
+      core.captures.checkWait(target, call);
+      devices.check(destinationDevice, call);
+      devices.check(sourceDevice, call);
+      checkPitches(copy, call);
+      const to = rowsAt(copy.destination, copy, { device: destinationDevice, call, flags: readWrite });
+      const from = rowsAt(copy.source, copy, { device: sourceDevice, call, flags: read });
+      copies.copyRows(target, { to, from }, copy, { fixed: fixedOf(copy) });
+    },
+    memcpyBatchAsync(device, batch, stream) {
+      const call = "cudaMemcpyBatchAsync";
+      const target = streams.target(device, stream, call);
+      const isKnown = ({ attributes }: (typeof batch)[number]) => knownOrders.includes(attributes.sourceAccessOrder);
+      if (target.isDefault || batch.length === 0 || !batch.every(isKnown)) {
+        fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+      }
+      if (target.capture !== undefined) fail(cudaErrorNumbers.cudaErrorStreamCaptureUnsupported, call);
+      const operations = batch.map(({ destination, source, byteLength }) => {
+        const to = endOf(destination, byteLength, { device, call, flags: readWrite });
+        const from = endOf(source, byteLength, { device, call, flags: read });
+        return copies.copyOperation(to.bytes, from.bytes);
+      });
+      for (const operation of operations) core.submit(target, operation);
+    },
     memcpyHtoDAsync(device, destination, source, stream) {
       const call = "cudaMemcpyAsync";
       const target = streams.target(device, stream, call);
@@ -258,18 +412,12 @@ export function copyAndFillCalls(
       const words = new Uint32Array(to.bytes.buffer, to.bytes.byteOffset, count);
       core.submit(to.stream, copies.fillOperation(words, value));
     },
-    memsetD2D32Async(device, address, pitch, value, width, height, stream) {
-      const call = "cuMemsetD2D32Async";
-      const isEmpty = width === 0 || height === 0;
-      const byteLength = isEmpty ? 0 : (height - 1) * pitch + 4 * width;
-      if (!isEmpty && (pitch % 4 !== 0 || height > 1 && pitch < 4 * width)) {
-        fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
-      }
-      const to = rangeToFill(address, byteLength, { alignment: 4, device, stream, call });
-      const words = new Uint32Array(to.bytes.buffer, to.bytes.byteOffset, byteLength / 4);
-      const rows = { value, width, pitch: pitch / 4, height: isEmpty ? 0 : height };
-      core.submit(to.stream, copies.fillRowsOperation(words, rows));
-    },
+    memsetD2D8Async: (device, address, pitch, value, width, height, stream) =>
+      fillRows(device, stream, { address, value, elementSize: 1, width, height, pitch }, "cuMemsetD2D8Async"),
+    memsetD2D16Async: (device, address, pitch, value, width, height, stream) =>
+      fillRows(device, stream, { address, value, elementSize: 2, width, height, pitch }, "cuMemsetD2D16Async"),
+    memsetD2D32Async: (device, address, pitch, value, width, height, stream) =>
+      fillRows(device, stream, { address, value, elementSize: 4, width, height, pitch }, "cuMemsetD2D32Async"),
   };
 
   /** The device in whose context memory was allocated: none for memory of a pool, and any for page-locked memory. */
@@ -309,9 +457,7 @@ export function copyAndFillCalls(
       if (isWrong) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
       const count = isPitched ? (height - 1) * pitch / elementSize + width : width;
       const bytes = memory.range(address, count * elementSize, { call, device, flags: readWrite });
-      const { buffer, byteOffset } = bytes;
-      const wide = elementSize === 4 ? new Uint32Array(buffer, byteOffset, count) : undefined;
-      const to = wide ?? (elementSize === 2 ? new Uint16Array(buffer, byteOffset, count) : bytes);
+      const to = elementsOf(bytes, elementSize);
       const fixed = isPitched ? [height, width, pitch, elementSize] : [height];
       const operation = isPitched
         ? copies.fillRowsOperation(to, { value, width, pitch: pitch / elementSize, height })
