@@ -28,21 +28,22 @@ import type {
   PointerAttributes,
   QueryOptions,
 } from "../src/driver.ts";
-import { memHandleType, memLocationType, memoryType, oneThread } from "../src/driver.ts";
+import { memAllocationType, memHandleType, memLocationType, memoryType, oneThread } from "../src/driver.ts";
 import { CudaError, cudaErrorNumbers, explainedError } from "../src/support/errors.ts";
 import { sharedAmongCopies } from "../src/support/version.ts";
 import {
   type CudaLibraries,
   loadCudaLibraries,
+  minimumVersionOfManagedPools,
   minimumVersionOfPoolOptions,
   newerVersionNeeded,
   noDeviceError,
 } from "./cuda_libraries.ts";
 import {
   encodeAccess,
+  encodeLocation,
   LaunchConfig,
   memAllocationPropLayout,
-  memLocationLayout,
   memPoolPropsLayout,
   opaqueStructSizes,
   writePoolProps,
@@ -50,6 +51,7 @@ import {
 } from "./structs.ts";
 import { type CopyCalls, copyCalls } from "./copy_calls.ts";
 import { type CudaKernelLaunch, type GraphCalls, graphCalls } from "./graph_calls.ts";
+import { type ManagedMemoryCalls, managedMemoryCalls } from "./managed_memory_calls.ts";
 import { addressOf, foreignBuffer, withoutSign } from "./native/host.ts";
 import { type ThreadCalls, threadFunctions } from "./native/threaded_copies.ts";
 import { stringAt, SystemError } from "./native/shim/shim.ts";
@@ -84,7 +86,7 @@ const current: { device: number } = sharedAmongCopies("currentDevice", () => ({ 
 let threadFunctionAddresses: readonly (bigint | undefined)[] | undefined;
 
 /** Implements `Driver` with libcudart and libcuda, or with libcuda alone. */
-export interface CudaDriver extends CopyCalls, GraphCalls {}
+export interface CudaDriver extends CopyCalls, GraphCalls, ManagedMemoryCalls {}
 
 /** Implements `Driver` with libcudart and libcuda, or with libcuda alone. */
 export class CudaDriver implements Driver {
@@ -149,16 +151,19 @@ export class CudaDriver implements Driver {
     this.hasContextEvents = !this.#libraries.lacks("cuCtxRecordEvent");
     this.hasBatchedCopies = !this.#libraries.lacks("cuMemcpyBatchAsync");
     if (this.getDeviceCount() === 0) throw noDeviceError();
-    const calls = graphCalls(this.#driver, {
-      makeCurrent: (device) => this.#makeCurrent(device),
-      check: (result, call) => this.#check(result, call),
-    });
-    const copies = copyCalls(this.#driver, {
-      makeCurrent: (device) => this.#makeCurrent(device),
-      check: (result, call) => this.#check(result, call),
+    const services = {
+      makeCurrent: (device: number) => this.#makeCurrent(device),
+      makeAnyCurrent: () => this.#makeAnyCurrent(),
+      check: (result: number, call: string) => this.#check(result, call),
+      lacks: this.#libraries.lacks,
       hasNewBatches: !this.#libraries.lacks("cuMemcpyBatchAsync_v2"),
-    });
-    Object.assign(this, calls, copies);
+    };
+    Object.assign(
+      this,
+      graphCalls(this.#driver, services),
+      copyCalls(this.#driver, services),
+      managedMemoryCalls(this.#driver, services),
+    );
   }
 
   /** Does nothing: the libraries stay loaded, and the devices' contexts exist until the process exits. */
@@ -404,7 +409,11 @@ export class CudaDriver implements Driver {
     else this.#makeAnyCurrent();
     const bytes = new Uint8Array(memPoolPropsLayout.byteLength);
     writePoolProps(new DataView(bytes.buffer), props);
-    this.#check(this.#runtime.cudaMemPoolCreate(this.#out, bytes), "cudaMemPoolCreate");
+    // An older runtime library than the driver may not know pools of managed memory.
+    const result = props.allocationType === memAllocationType.managed
+      ? this.#driver.cuMemPoolCreate(this.#out, bytes)
+      : this.#runtime.cudaMemPoolCreate(this.#out, bytes);
+    this.#check(result, "cudaMemPoolCreate");
     return this.#handleOut[0]!;
   }
 
@@ -412,7 +421,13 @@ export class CudaDriver implements Driver {
    * Throws if an option is set for which the installed library is too old: its struct has no field for the option, so
    * the library would ignore the option.
    */
-  #checkPoolOptions({ location, maxSize }: MemPoolProps): void {
+  #checkPoolOptions({ location, maxSize, allocationType }: MemPoolProps): void {
+    if (allocationType === memAllocationType.managed) {
+      const what = "a pool of managed memory", minimum = minimumVersionOfManagedPools;
+      const version = this.driverGetVersion();
+      if (version < minimum) throw newerVersionNeeded("cudaMemPoolCreate", { what, minimum, version });
+      return;
+    }
     const isOnDevice = location.type === memLocationType.device;
     if (isOnDevice && maxSize === 0n) return;
     const what = isOnDevice ? "maxSize" : "a pool in host memory";
@@ -443,9 +458,8 @@ export class CudaDriver implements Driver {
   }
 
   memPoolGetAccess(pool: bigint, location: MemLocation): number {
-    const bytes = new Uint8Array(memLocationLayout.byteLength);
-    writeStruct(memLocationLayout, new DataView(bytes.buffer), { values: { type: location.type, id: location.id } });
-    this.#check(this.#runtime.cudaMemPoolGetAccess(this.#out, pool, bytes), "cudaMemPoolGetAccess");
+    const result = this.#runtime.cudaMemPoolGetAccess(this.#out, pool, encodeLocation(location));
+    this.#check(result, "cudaMemPoolGetAccess");
     return this.#intOut[0]!;
   }
 
@@ -618,10 +632,8 @@ export class CudaDriver implements Driver {
     this.#check(result, call);
   }
 
-  memGetAccess(address: bigint, { type, id }: MemLocation): number {
-    const bytes = new Uint8Array(memLocationLayout.byteLength);
-    writeStruct(memLocationLayout, new DataView(bytes.buffer), { values: { type, id } });
-    this.#check(this.#driver.cuMemGetAccess(this.#out, bytes, address), "cuMemGetAccess");
+  memGetAccess(address: bigint, location: MemLocation): number {
+    this.#check(this.#driver.cuMemGetAccess(this.#out, encodeLocation(location), address), "cuMemGetAccess");
     return Number(this.#handleOut[0]);
   }
 
@@ -652,7 +664,7 @@ export class CudaDriver implements Driver {
     const type = Number(this.#pointerAttribute(cuPointerAttribute.memoryType, address));
     const isHost = type === memoryType.host;
     const owner = isHost ? undefined : Number(this.#pointerAttribute(cuPointerAttribute.deviceOrdinal, address));
-    const isManaged = !isHost && this.#pointerAttribute(cuPointerAttribute.isManaged, address) !== 0n;
+    const isManaged = this.#isManaged(address);
     const byteLength = Number(this.#pointerAttribute(cuPointerAttribute.rangeSize, address));
     this.#handleOut[0] = 0n;
     const result = this.#driver.cuPointerGetAttribute(this.#out, cuPointerAttribute.rangeStartAddress, address);
@@ -670,13 +682,21 @@ export class CudaDriver implements Driver {
   }
 
   hostView(address: bigint, byteLength: number): ArrayBuffer {
-    if (!this.#isHostMemory(address)) this.#fail(cudaErrorNumbers.cudaErrorInvalidValue, "cuPointerGetAttribute");
+    if (!this.#isHostMemory(address) && !this.#isManaged(address)) {
+      this.#fail(cudaErrorNumbers.cudaErrorInvalidValue, "cuPointerGetAttribute");
+    }
     return foreignBuffer(address, byteLength);
   }
 
   #isHostMemory(address: bigint): boolean {
     const result = this.#driver.cuPointerGetAttribute(this.#out, cuPointerAttribute.memoryType, address);
     return result === 0 && this.#intOut[0] === memoryType.host;
+  }
+
+  #isManaged(address: bigint): boolean {
+    this.#handleOut[0] = 0n;
+    const result = this.#driver.cuPointerGetAttribute(this.#out, cuPointerAttribute.isManaged, address);
+    return result === 0 && this.#intOut[0] !== 0;
   }
 
   hostAlloc(byteLength: number): HostAllocation {

@@ -314,6 +314,9 @@ export const minimumVersions: Readonly<Record<string, number>> = {
   cuGraphExecUpdate_v2: 12000,
   cuGraphExecKernelNodeSetParams_v2: 12000,
 
+  cuMemPrefetchAsync_v2: 12020,
+  cuMemAdvise_v2: 12020,
+
   cuFuncGetName: 12030,
   cuStreamGetCaptureInfo_v3: 12030,
   cuStreamBeginCaptureToGraph: 12030,
@@ -329,10 +332,18 @@ export const minimumVersions: Readonly<Record<string, number>> = {
   cuMemcpyBatchAsync: 12080,
 
   cuMemcpyBatchAsync_v2: 13000,
+  cuMemGetDefaultMemPool: 13000,
+  cuMemGetMemPool: 13000,
+  cuMemSetMemPool: 13000,
+  cuMemDiscardBatchAsync: 13000,
+  cuMemDiscardAndPrefetchBatchAsync: 13000,
 };
 
 /** The first CUDA version whose pool properties struct has `maxSize`, and locations other than a device. */
 export const minimumVersionOfPoolOptions = 12020;
+
+/** The first CUDA version that has pools of managed memory. */
+export const minimumVersionOfManagedPools = 13000;
 
 /**
  * Returns the error for calling a function that the installed library lacks. `version` is the version of that library.

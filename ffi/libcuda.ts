@@ -627,6 +627,105 @@ export const libcuda = {
     parameters: ["u64", /* CUmemoryPool pool */ "buffer", /* const CUmemAccessDesc *map */ "u64" /* size_t count */],
     result: "i32",
   },
+  cuMemGetDefaultMemPool: {
+    parameters: [
+      "buffer", // CUmemoryPool *pool_out
+      "buffer", // CUmemLocation *location
+      "i32", // CUmemAllocationType type
+    ],
+    result: "i32",
+  },
+  cuMemGetMemPool: {
+    parameters: [
+      "buffer", // CUmemoryPool *pool
+      "buffer", // CUmemLocation *location
+      "i32", // CUmemAllocationType type
+    ],
+    result: "i32",
+  },
+  cuMemSetMemPool: {
+    parameters: [
+      "buffer", // CUmemLocation *location
+      "i32", // CUmemAllocationType type
+      "u64", // CUmemoryPool pool
+    ],
+    result: "i32",
+  },
+  // The 8 bytes of a CUmemLocation that is passed by value are in one register, as those of a u64: type | id << 32.
+  cuMemAllocManaged: {
+    parameters: ["buffer", /* CUdeviceptr *dptr */ "u64", /* size_t bytesize */ "u32" /* unsigned int flags */],
+    result: "i32",
+  },
+  cuMemPrefetchAsync: {
+    parameters: [
+      "u64", // CUdeviceptr devPtr
+      "u64", // size_t count
+      "i32", // CUdevice dstDevice
+      "u64", // CUstream hStream
+    ],
+    result: "i32",
+  },
+  cuMemPrefetchAsync_v2: {
+    parameters: [
+      "u64", // CUdeviceptr devPtr
+      "u64", // size_t count
+      "u64", // CUmemLocation location
+      "u32", // unsigned int flags
+      "u64", // CUstream hStream
+    ],
+    result: "i32",
+  },
+  cuMemAdvise: {
+    parameters: [
+      "u64", // CUdeviceptr devPtr
+      "u64", // size_t count
+      "i32", // CUmem_advise advice
+      "i32", // CUdevice device
+    ],
+    result: "i32",
+  },
+  cuMemAdvise_v2: {
+    parameters: [
+      "u64", // CUdeviceptr devPtr
+      "u64", // size_t count
+      "i32", // CUmem_advise advice
+      "u64", // CUmemLocation location
+    ],
+    result: "i32",
+  },
+  cuMemDiscardBatchAsync: {
+    parameters: [
+      "buffer", // CUdeviceptr *dptrs
+      "buffer", // size_t *sizes
+      "u64", // size_t count
+      "u64", // unsigned long long flags
+      "u64", // CUstream hStream
+    ],
+    result: "i32",
+  },
+  cuMemDiscardAndPrefetchBatchAsync: {
+    parameters: [
+      "buffer", // CUdeviceptr *dptrs
+      "buffer", // size_t *sizes
+      "u64", // size_t count
+      "buffer", // CUmemLocation *prefetchLocs
+      "buffer", // size_t *prefetchLocIdxs
+      "u64", // size_t numPrefetchLocs
+      "u64", // unsigned long long flags
+      "u64", // CUstream hStream
+    ],
+    result: "i32",
+  },
+  cuMemRangeGetAttribute: {
+    parameters: [
+      "buffer", // void *data
+      "u64", // size_t dataSize
+      "i32", // CUmem_range_attribute attribute
+      "u64", // CUdeviceptr devPtr
+      "u64", // size_t count
+    ],
+    result: "i32",
+  },
   cuMemAlloc_v2: { parameters: ["buffer", /* CUdeviceptr *dptr */ "u64" /* size_t bytesize */], result: "i32" },
   cuIpcGetMemHandle: {
     parameters: ["buffer", /* CUipcMemHandle *pHandle */ "u64" /* CUdeviceptr dptr */],

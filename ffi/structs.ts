@@ -4,15 +4,17 @@
  *
  * @module
  */
-import type {
-  BatchedCopy,
-  GraphCopy,
-  GraphFill,
-  KernelLaunch,
-  LaunchAttributes,
-  MemAccessDesc,
-  MemPoolProps,
-  PitchedCopy,
+import {
+  type BatchedCopy,
+  type GraphCopy,
+  type GraphFill,
+  type KernelLaunch,
+  type LaunchAttributes,
+  type MemAccessDesc,
+  memAllocationType,
+  type MemLocation,
+  type MemPoolProps,
+  type PitchedCopy,
 } from "../src/driver.ts";
 import { addressOf } from "./native/host.ts";
 
@@ -355,13 +357,19 @@ export function encodeAccess(descriptions: readonly MemAccessDesc[]): Uint8Array
   return bytes;
 }
 
-const pinnedAllocation = 1;
+/** Returns a location as a `cudaMemLocation`. */
+export function encodeLocation({ type, id }: MemLocation): Uint8Array<ArrayBuffer> {
+  const bytes = new Uint8Array(memLocationLayout.byteLength);
+  writeStruct(memLocationLayout, new DataView(bytes.buffer), { values: { type, id } });
+  return bytes;
+}
 
 /** Writes the properties of a pool as a `cudaMemPoolProps`. */
-export function writePoolProps(view: DataView, { handleTypes, location, maxSize }: MemPoolProps): void {
+export function writePoolProps(view: DataView, props: MemPoolProps): void {
+  const { handleTypes, location, maxSize, allocationType = memAllocationType.pinned } = props;
   writeStruct(memPoolPropsLayout, view, {
     values: {
-      "allocType": pinnedAllocation,
+      "allocType": allocationType,
       "handleTypes": handleTypes,
       "location.type": location.type,
       "location.id": location.id,

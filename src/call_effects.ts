@@ -19,7 +19,17 @@ export type CallName = {
  * An operation that is enqueued on a stream. Kernels, copies, fills and graphs occupy a slot of the stream's launch
  * queue until they are done.
  */
-export type EnqueuedOperation = "kernel" | "copy" | "fill" | "allocation" | "free" | "record" | "wait" | "graph";
+export type EnqueuedOperation =
+  | "kernel"
+  | "copy"
+  | "fill"
+  | "allocation"
+  | "free"
+  | "record"
+  | "wait"
+  | "graph"
+  | "prefetch"
+  | "discard";
 
 /** The side effects of calling a method of a driver. */
 export interface CallEffects {
@@ -142,11 +152,20 @@ export const callEffects: { readonly [Name in CallName]: EffectsOf<Required<Para
   memPoolTrimTo: unsafe,
   memPoolGetAccess: unsafe,
   memPoolSetAccess: unsafe,
+  memGetDefaultMemPool: none,
+  memGetMemPool: none,
+  memSetMemPool: unsafe,
   mallocFromPoolAsync: { stream: 3, enqueues: "allocation", isUnsafe: true },
   freeAsync: { stream: 2, enqueues: "free", isUnsafe: true },
 
   malloc: { memory: "allocates", isUnsafe: true },
   free: { blocksOn: "device", memory: "frees", isUnsafe: true },
+  mallocManaged: { memory: "allocates", isUnsafe: true },
+  memPrefetchAsync: { stream: 4, enqueues: "prefetch", endsCapture: true },
+  memDiscardBatchAsync: { stream: 2, enqueues: "discard", endsCapture: true },
+  memDiscardAndPrefetchBatchAsync: { stream: 3, enqueues: "discard", endsCapture: true },
+  memAdvise: none,
+  memRangeGetAttribute: none,
   ipcGetMemHandle: none,
   ipcOpenMemHandle: allocating,
   ipcCloseMemHandle: { mayBlockOn: "device", memory: "frees" },

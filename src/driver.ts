@@ -14,8 +14,40 @@ import type { KernelChecker } from "./kernel_checker.ts";
 /** The values of `cudaMemAllocationHandleType`, which is a bit set. */
 export const memHandleType = { none: 0, posixFileDescriptor: 1, fabric: 8 } as const;
 
-/** The values of `cudaMemLocationType`. */
-export const memLocationType = { device: 1, host: 2, hostNuma: 3 } as const;
+/**
+ * The values of `cudaMemLocationType`. `none` is only for managed memory, and stands for no preference;
+ * `hostNumaCurrent` is the NUMA node of the calling thread.
+ */
+export const memLocationType = { none: 0, device: 1, host: 2, hostNuma: 3, hostNumaCurrent: 4 } as const;
+
+/** The values of `cudaMemAllocationType`. */
+export const memAllocationType = { pinned: 1, managed: 2 } as const;
+
+/** The values of `cudaMemoryAdvise`. */
+export const memAdvice = {
+  setReadMostly: 1,
+  unsetReadMostly: 2,
+  setPreferredLocation: 3,
+  unsetPreferredLocation: 4,
+  setAccessedBy: 5,
+  unsetAccessedBy: 6,
+} as const;
+
+/**
+ * The values of `CUmem_range_attribute` that the library uses. The types are those of `memLocationType`; `none` if the
+ * parts of the range differ.
+ */
+export const memRangeAttribute = {
+  readMostly: 1,
+  accessedBy: 3,
+  preferredLocationType: 5,
+  preferredLocationId: 6,
+  lastPrefetchLocationType: 7,
+  lastPrefetchLocationId: 8,
+} as const;
+
+/** The values of `memRangeAttribute.accessedBy` that are not ordinals of devices. */
+export const noDevice = { host: -1, invalid: -2 } as const;
 
 /** The values of `cudaMemAccessFlags`. */
 export const memAccessFlags = { none: 0, read: 1, readWrite: 3 } as const;
@@ -150,6 +182,8 @@ export interface MemPoolProps {
   readonly location: MemLocation;
   /** The maximum size of the pool in bytes; 0 for the system's limit. */
   readonly maxSize: bigint;
+  /** One of `memAllocationType`. Defaults to `pinned`. */
+  readonly allocationType?: number;
 }
 
 /** The properties of memory to create, on a device or on a NUMA node of the host, as in `CUmemAllocationProp`. */
@@ -537,6 +571,13 @@ export interface Driver {
   memPoolTrimTo(pool: bigint, minBytesToKeep: bigint): void;
   memPoolGetAccess(pool: bigint, location: MemLocation): number;
   memPoolSetAccess(pool: bigint, descriptions: readonly MemAccessDesc[]): void;
+  /**
+   * Returns the default pool of a location, and of a type, one of `memAllocationType`. Fails with
+   * `cudaErrorCallRequiresNewerDriver` before CUDA 13.0, as the next two calls do.
+   */
+  memGetDefaultMemPool(location: MemLocation, allocationType: number): bigint;
+  memGetMemPool(location: MemLocation, allocationType: number): bigint;
+  memSetMemPool(location: MemLocation, allocationType: number, pool: bigint): void;
   mallocFromPoolAsync(device: number, byteLength: number, pool: bigint, stream: bigint): bigint;
   freeAsync(device: number, address: bigint, stream: bigint): void;
 
@@ -544,6 +585,38 @@ export interface Driver {
   malloc(device: number, byteLength: number): bigint;
   /** Frees memory with `cudaFree`: blocks until the device's work is done. Does nothing if `address` is 0. */
   free(device: number, address: bigint): void;
+  /** Allocates memory with `cudaMallocManaged`, for all devices. `free` frees it. */
+  mallocManaged(device: number, byteLength: number): bigint;
+  /**
+   * Moves managed memory to a location, in stream order. Before CUDA 12.2, fails with `cudaErrorCallRequiresNewerDriver`
+   * for a NUMA node.
+   */
+  memPrefetchAsync(device: number, address: bigint, byteLength: number, location: MemLocation, stream: bigint): void;
+  /**
+   * `cuMemDiscardBatchAsync`: declares that the contents of managed memory are no longer needed. Fails with
+   * `cudaErrorCallRequiresNewerDriver` before CUDA 13.0.
+   */
+  memDiscardBatchAsync(device: number, ranges: readonly MemoryRange[], stream: bigint): void;
+  /** `cuMemDiscardAndPrefetchBatchAsync`: discards managed memory, and moves it without its contents. */
+  memDiscardAndPrefetchBatchAsync(
+    device: number,
+    ranges: readonly MemoryRange[],
+    location: MemLocation,
+    stream: bigint,
+  ): void;
+  /** Advises how managed memory will be used. `advice` is one of `memAdvice`, some of which ignore the location. */
+  memAdvise(device: number, address: bigint, byteLength: number, advice: number, location: MemLocation): void;
+  /**
+   * Returns an attribute of managed memory, one of `memRangeAttribute`: `count` integers of 32 bits. `accessedBy` has as
+   * many as are asked for, each a device or one of `noDevice`; the others have one.
+   */
+  memRangeGetAttribute(
+    device: number,
+    attribute: number,
+    address: bigint,
+    byteLength: number,
+    count?: number,
+  ): number[];
   /** Returns a `cudaIpcMemHandle_t` of 64 bytes. The memory must come from `malloc`. */
   ipcGetMemHandle(device: number, address: bigint): Uint8Array<ArrayBuffer>;
   /**
@@ -605,7 +678,8 @@ export interface Driver {
   pointerGetAttributes(device: number, address: bigint): PointerAttributes;
 
   /**
-   * Returns a view of a host pool's memory, not a copy. The caller must detach the buffer before freeing the memory.
+   * Returns a view of a host pool's memory, or of managed memory, not a copy. The caller must detach the buffer before
+   * freeing the memory.
    */
   hostView(address: bigint, byteLength: number): ArrayBuffer;
 

@@ -13,6 +13,7 @@ import type { KernelChecker } from "../kernel_checker.ts";
 import { reportDroppedLaunches } from "../support/leaks.ts";
 import { SoftwareCollectives } from "./collectives/software_collectives.ts";
 import { addressCalls, deviceMemoryCalls, hostMemoryCalls } from "./driver/allocations.ts";
+import { managedMemoryCalls } from "./driver/managed_memory.ts";
 import { copyAndFillCalls } from "./driver/copies_and_fills.ts";
 import { deviceCalls, DriverCore, emulatedCudaVersion } from "./driver/core.ts";
 import { captureAndGraphCalls } from "./driver/graphs.ts";
@@ -106,6 +107,7 @@ export class SoftwareDriver implements Driver {
       ...deviceMemoryCalls(parts),
       ...addressCalls(parts),
       ...hostMemoryCalls(parts),
+      ...managedMemoryCalls(parts),
       ...virtualMemory.calls(),
       ...copies.calls,
       ...kernels.moduleCalls(),
@@ -142,6 +144,7 @@ export class SoftwareDriver implements Driver {
     reportDroppedLaunches(scheduler.close());
     this.#pools.close();
     legacyMemory.close();
+    for (const managed of this.#memory.managed) managed.release();
     this.#virtualMemory.close();
     if (keepMemory) keptMemories.push(linearMemory);
     else hostMemory.close();

@@ -7,7 +7,7 @@
 import type { RangeAccess, SharedContents } from "../order/stream_order.ts";
 import { identityOf } from "../processes/shared_accesses.ts";
 import { MemoryHistory, PossibleAccesses } from "../memory_history.ts";
-import type { Driver, PitchedMemory } from "../../driver.ts";
+import type { Driver, MemoryRange, PitchedMemory } from "../../driver.ts";
 import type { Operation } from "../order/timelines.ts";
 import type { OtherProcesses } from "../processes/other_processes.ts";
 import type { ObservedStreams } from "./observed_streams.ts";
@@ -52,6 +52,11 @@ export class ObservedDeviceMemory {
       },
       malloc: (device, byteLength) => {
         const address = driver.malloc(device, byteLength);
+        this.#allocated(work.nextOfHost("allocate"), Number(address), byteLength);
+        return address;
+      },
+      mallocManaged: (device, byteLength) => {
+        const address = driver.mallocManaged(device, byteLength);
         this.#allocated(work.nextOfHost("allocate"), Number(address), byteLength);
         return address;
       },
@@ -255,6 +260,7 @@ export function copiesAndFills(driver: Driver, parts: CopyParts): Partial<Driver
     ...copies(driver, parts),
     ...copiesOfRows(driver, parts),
     ...fills(driver, parts),
+    ...prefetchesAndDiscards(driver, parts),
   };
 }
 
@@ -455,6 +461,35 @@ function* arrayRows(memory: Uint8Array, distances: Pick<PitchedMemory, "pitch" |
 
 function beforeWriteOf(ranges: readonly RangeAccess[], hostMemory: ObservedHostMemory): void {
   for (const { address, byteLength } of ranges) hostMemory.beforeWrite(BigInt(address), byteLength);
+}
+
+/**
+ * A discard must be ordered with all accesses to the memory, as a write must. A prefetch need not be: it changes nothing
+ * that an access would see.
+ */
+function prefetchesAndDiscards(driver: Driver, { work, hostMemory }: CopyParts): Partial<Driver> {
+  const observed = (device: number, ranges: readonly MemoryRange[], stream: bigint, discard: () => void): void => {
+    for (const { address, byteLength } of ranges) hostMemory.beforeWrite(address, byteLength);
+    discard();
+    work.add(
+      "discard",
+      { device, stream },
+      ranges.map(({ address, byteLength }) => range("write", address, byteLength)),
+    );
+  };
+  return {
+    memPrefetchAsync: (device, address, byteLength, location, stream) => {
+      driver.memPrefetchAsync(device, address, byteLength, location, stream);
+      work.add("prefetch", { device, stream }, []);
+    },
+    memDiscardBatchAsync: (device, ranges, stream) => {
+      observed(device, ranges, stream, () => driver.memDiscardBatchAsync(device, ranges, stream));
+    },
+    memDiscardAndPrefetchBatchAsync: (device, ranges, location, stream) => {
+      const discard = () => driver.memDiscardAndPrefetchBatchAsync(device, ranges, location, stream);
+      observed(device, ranges, stream, discard);
+    },
+  };
 }
 
 function range(access: RangeAccess["access"], address: bigint, byteLength: number): RangeAccess {

@@ -9,6 +9,7 @@ import type { Stream, Work } from "../execution/streams.ts";
 import { checkSharing, fail } from "../failure.ts";
 import { refusePlainMemory } from "../memory/host_memory.ts";
 import { addressOfOffset, offsetOfAddress } from "../memory/linear_memory.ts";
+import type { ManagedMemory } from "../memory/managed_memory.ts";
 import type { VirtualMemory } from "../memory/virtual/virtual_memory.ts";
 import type { DriverCore } from "./core.ts";
 import type { SoftwareGraphMemory } from "./graph_memory.ts";
@@ -16,6 +17,7 @@ import type { Pools } from "./pools.ts";
 import {
   type FreeableAllocation,
   isHostPoolMemory,
+  isManagedMemory,
   isPoolMemory,
   type PoolAllocation,
   type ProgramMemory,
@@ -60,8 +62,15 @@ export function deviceMemoryCalls({ core, streams, memory, pools, graphMemory }:
    */
   const freeable = (address: bigint, call: string): FreeableAllocation => {
     const found = memory.startingAt(address);
-    if (found !== undefined && (isPoolMemory(found) || found.kind === "plain")) return found;
+    if (found !== undefined && (isPoolMemory(found) || found.kind === "plain" || found.kind === "managed")) {
+      return found;
+    }
     return fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+  };
+
+  const releaseManaged = (allocation: ManagedMemory): void => {
+    memory.managed.delete(allocation);
+    allocation.release();
   };
 
   const enqueueFree = (allocation: FreeableAllocation, stream: Stream): Work => {
@@ -72,7 +81,8 @@ export function deviceMemoryCalls({ core, streams, memory, pools, graphMemory }:
       pool.mappings.delete(mapping.key);
       return scheduler.enqueue(stream, () => pool.unmap(mapping), { outlivesDevice: true });
     }
-    return scheduler.enqueue(stream, () => legacyMemory.release(allocation), { outlivesDevice: true });
+    const release = () => allocation.kind === "managed" ? releaseManaged(allocation) : legacyMemory.release(allocation);
+    return scheduler.enqueue(stream, release, { outlivesDevice: true });
   };
 
   return {
@@ -216,7 +226,7 @@ export function addressCalls({ core: { devices }, memory, virtualMemory, graphMe
       return {
         type: isHost ? memoryType.host : memoryType.device,
         device: isHost ? undefined : found.device,
-        isManaged: false,
+        isManaged: isManagedMemory(found),
         base: addressOfOffset(found.begin),
         byteLength: found.byteLength,
       };
@@ -234,7 +244,7 @@ export function hostMemoryCalls({ core, memory }: AllocationParts): HostMemoryCa
     hostView(address, byteLength) {
       const call = "cudaPointerGetAttributes";
       const found = memory.at(address, byteLength, call);
-      if (!isHostPoolMemory(found)) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+      if (!isHostPoolMemory(found) && !isManagedMemory(found)) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
       checkSharing(call);
       return linearMemory.view(offsetOfAddress(address)!, byteLength);
     },

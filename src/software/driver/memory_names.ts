@@ -8,7 +8,13 @@ import { countOf } from "../../support/printing.ts";
 import { addressOfOffset, offsetOfAddress } from "../memory/linear_memory.ts";
 import { type FreedRange, type MemoryNames, type NamedRange, nearestOf, nearestRange } from "../memory/named_memory.ts";
 import type { DriverCore } from "./core.ts";
-import { type AnyAllocation, isHostPoolMemory, isPoolMemory, type ProgramMemory } from "./program_memory.ts";
+import {
+  type AnyAllocation,
+  isHostPoolMemory,
+  isManagedMemory,
+  isPoolMemory,
+  type ProgramMemory,
+} from "./program_memory.ts";
 
 /** Names the memory of a program in messages of kernel faults. */
 export class ProgramMemoryNames {
@@ -122,7 +128,11 @@ function nameOf(allocation: AnyAllocation, byteLength: number, buffer: NamedBuff
   if (kind === "variable") {
     return `the ${allocation.space === "const" ? "constant" : "variable"} ${allocation.name} of ${bytes}`;
   }
-  const place = isHostPoolMemory(allocation) ? "in host memory" : `on device ${allocation.device}`;
+  const place = isManagedMemory(allocation)
+    ? "in managed memory"
+    : isHostPoolMemory(allocation)
+    ? "in host memory"
+    : `on device ${allocation.device}`;
   const imported = kind === "mapped" || kind === "opened" ? "an imported buffer" : "a buffer";
   const site = buffer?.allocated === undefined ? "" : `, allocated ${buffer.allocated}`;
   return `${imported} of ${bytes} ${place}${site}`;

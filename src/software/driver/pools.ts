@@ -7,6 +7,7 @@ import {
   type Driver,
   type MemAccessDesc,
   memAccessFlags,
+  memAllocationType,
   memHandleType,
   type MemLocation,
   memLocationType,
@@ -34,7 +35,8 @@ import { isPhysicalMemory } from "../memory/virtual/physical_memory.ts";
 import type { DriverCore } from "./core.ts";
 import type { ProgramMemory } from "./program_memory.ts";
 
-const onlyNumaNode = 0;
+/** The NUMA node of the host. */
+export const onlyNumaNode = 0;
 /** The maximum size of a pool, in bytes. Larger than the address space of any device. */
 const addressableByteLength = 2n ** 44n;
 const { posixFileDescriptor, fabric } = memHandleType;
@@ -45,6 +47,9 @@ type PoolCalls = Pick<
   | "deviceGetDefaultMemPool"
   | "deviceGetMemPool"
   | "deviceSetMemPool"
+  | "memGetDefaultMemPool"
+  | "memGetMemPool"
+  | "memSetMemPool"
   | "memPoolCreate"
   | "memPoolDestroy"
   | "memPoolGetAttribute"
@@ -63,8 +68,10 @@ export class Pools {
   readonly #core: DriverCore;
   readonly #memory: ProgramMemory;
   readonly #pools = new Map<bigint, SoftwarePool | ImportedPool>();
-  readonly #defaultPools = new Map<number, bigint>();
-  readonly #currentPools = new Map<number, bigint>();
+  /** The default pools, by the places of `placeOf`. */
+  readonly #defaultPools = new Map<string, bigint>();
+  /** The pools that were made current, by the places of `placeOf`. */
+  readonly #currentPools = new Map<string, bigint>();
   /** The pools that this process created, including destroyed pools whose memory is still in use. */
   readonly #openPools = new Set<SoftwarePool>();
   /** The imported pools, including destroyed pools whose mappings are still in use. */
@@ -101,17 +108,12 @@ export class Pools {
   /** Returns the driver calls that manage pools, except those that allocate. */
   calls(): PoolCalls {
     return {
-      deviceGetDefaultMemPool: (device) => this.#defaultPool(device),
-      deviceGetMemPool: (device) => {
-        this.#core.devices.checkOrdinal(device, "cudaDeviceGetMemPool");
-        return this.#currentPools.get(device) ?? this.#defaultPool(device);
-      },
-      deviceSetMemPool: (device, pool) => {
-        this.#core.devices.checkOrdinal(device, "cudaDeviceSetMemPool");
-        const found = this.local(pool, "cudaDeviceSetMemPool");
-        if (found.device !== device) fail(cudaErrorNumbers.cudaErrorInvalidValue, "cudaDeviceSetMemPool");
-        this.#currentPools.set(device, pool);
-      },
+      deviceGetDefaultMemPool: (device) => this.#defaultPool(pinnedOn(device), "cudaDeviceGetDefaultMemPool"),
+      deviceGetMemPool: (device) => this.#currentPool(pinnedOn(device), "cudaDeviceGetMemPool"),
+      deviceSetMemPool: (device, pool) => this.#setCurrentPool(pinnedOn(device), pool, "cudaDeviceSetMemPool"),
+      memGetDefaultMemPool: (location, type) => this.#defaultPool({ location, type }, "cudaMemGetDefaultMemPool"),
+      memGetMemPool: (location, type) => this.#currentPool({ location, type }, "cudaMemGetMemPool"),
+      memSetMemPool: (location, type, pool) => this.#setCurrentPool({ location, type }, pool, "cudaMemSetMemPool"),
       memPoolCreate: (props) => this.#create(props),
       memPoolDestroy: (pool) => this.#destroy(pool),
       memPoolGetAttribute: (pool, attribute) => {
@@ -134,38 +136,70 @@ export class Pools {
     return this.#pools.get(pool) ?? fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
   }
 
-  #defaultPool(device: number): bigint {
-    this.#core.devices.checkOrdinal(device, "cudaDeviceGetDefaultMemPool");
-    let pool = this.#defaultPools.get(device);
+  #defaultPool(wanted: PoolPlace, call: string): bigint {
+    const place = this.#checkPlace(wanted, call);
+    const key = keyOf(place);
+    let pool = this.#defaultPools.get(key);
     if (pool === undefined) {
-      pool = this.#createOn(device, { handleTypes: memHandleType.none, maxByteLength: Infinity });
-      this.#defaultPools.set(device, pool);
+      pool = this.#createAt(place, { handleTypes: memHandleType.none, maxByteLength: Infinity });
+      this.#defaultPools.set(key, pool);
     }
     return pool;
   }
 
-  #create({ handleTypes, location, maxSize }: MemPoolProps): bigint {
+  #currentPool(wanted: PoolPlace, call: string): bigint {
+    const place = this.#checkPlace(wanted, call);
+    return this.#currentPools.get(keyOf(place)) ?? this.#defaultPool(place, call);
+  }
+
+  #setCurrentPool(wanted: PoolPlace, pool: bigint, call: string): void {
+    const key = keyOf(this.#checkPlace(wanted, call));
+    if (keyOf(this.local(pool, call)) !== key) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+    this.#currentPools.set(key, pool);
+  }
+
+  /** Returns a place at which there are pools, with the id 0 if its type has no ids. Throws if there are none. */
+  #checkPlace({ location, type }: PoolPlace, call: string): PoolPlace {
+    const { cudaErrorInvalidValue } = cudaErrorNumbers;
+    const isManaged = type === memAllocationType.managed;
+    if (!isManaged && type !== memAllocationType.pinned) fail(cudaErrorInvalidValue, call);
+    switch (location.type) {
+      case memLocationType.device:
+        this.#core.devices.checkOrdinal(location.id, call);
+        return { location, type };
+      case memLocationType.hostNuma:
+        if (location.id !== onlyNumaNode) fail(cudaErrorInvalidValue, call);
+        return { location, type };
+      case memLocationType.none:
+        if (!isManaged) fail(cudaErrorInvalidValue, call);
+        return { location: { type: memLocationType.none, id: 0 }, type };
+      case memLocationType.host:
+        return { location: { type: memLocationType.host, id: 0 }, type };
+      default:
+        return fail(cudaErrorInvalidValue, call);
+    }
+  }
+
+  #create({ handleTypes, location, maxSize, allocationType: type = memAllocationType.pinned }: MemPoolProps): bigint {
     const call = "cudaMemPoolCreate";
     const { cudaErrorInvalidValue, cudaErrorMemoryAllocation } = cudaErrorNumbers;
     const isShareable = handleTypes !== memHandleType.none;
-    const device = location.type === memLocationType.device ? location.id : undefined;
     if ((handleTypes & ~(posixFileDescriptor | fabric)) !== 0) fail(cudaErrorInvalidValue, call);
-    if (device !== undefined) {
-      this.#core.devices.checkOrdinal(device, call);
-    } else if (location.type === memLocationType.host) {
-      // CUDA shares host pools only if they are bound to a NUMA node.
-      if (isShareable) fail(cudaErrorInvalidValue, call);
-    } else if (location.type !== memLocationType.hostNuma || location.id !== onlyNumaNode) {
-      fail(cudaErrorInvalidValue, call);
-    }
+    const place = this.#checkPlace({ location, type }, call);
+    // CUDA shares host pools only if they are bound to a NUMA node, and shares no managed memory.
+    const isPrivate = location.type === memLocationType.host || type === memAllocationType.managed;
+    if (isShareable && isPrivate) fail(cudaErrorInvalidValue, call);
     if (maxSize > addressableByteLength) fail(cudaErrorMemoryAllocation, call);
-    return this.#createOn(device, { handleTypes, maxByteLength: maxSize === 0n ? Infinity : Number(maxSize) });
+    return this.#createAt(place, { handleTypes, maxByteLength: maxSize === 0n ? Infinity : Number(maxSize) });
   }
 
-  #createOn(device: number | undefined, options: { handleTypes: number; maxByteLength: number }): bigint {
+  #createAt({ location, type }: PoolPlace, options: { handleTypes: number; maxByteLength: number }): bigint {
     const call = "cudaMemPoolCreate";
     const { linearMemory, scheduler, devices, sharingRefusal } = this.#core;
-    if (device !== undefined) this.#core.ensureBoundsTable(device, call);
+    const device = location.type === memLocationType.device ? location.id : undefined;
+    const managedFor = type === memAllocationType.managed ? devices.count : undefined;
+    if (managedFor === undefined && device !== undefined) this.#core.ensureBoundsTable(device, call);
+    for (let one = 0; one < (managedFor ?? 0); one++) this.#core.ensureBoundsTable(one, call);
     const id = createPoolId();
     const { handleTypes } = options;
     let file: SharedFile | string | undefined;
@@ -179,8 +213,8 @@ export class Pools {
         ? this.#core.fabric.create(fabricMemoryOf(header), call)
         : translateSystemErrors(call, () => SharedFile.createPoolFile(header));
     }
-    const place = typeof file === "string" ? { file: undefined, refusal: file } : { file };
-    const pool = new SoftwarePool({ linearMemory, scheduler }, { device, id, ...place, ...options });
+    const stored = typeof file === "string" ? { file: undefined, refusal: file } : { file };
+    const pool = new SoftwarePool({ linearMemory, scheduler }, { location, managedFor, id, ...stored, ...options });
     this.#openPools.add(pool);
     return this.#core.register(this.#pools, pool);
   }
@@ -197,7 +231,7 @@ export class Pools {
     } else {
       found.destroy();
       if (found.isClosed) this.#openPools.delete(found);
-      for (const [device, current] of this.#currentPools) if (current === pool) this.#currentPools.delete(device);
+      for (const [place, current] of this.#currentPools) if (current === pool) this.#currentPools.delete(place);
     }
     this.#pools.delete(pool);
   }
@@ -349,6 +383,23 @@ export class Pools {
     }
     return addressOfOffset(mapping.begin);
   }
+}
+
+/** The location and the allocation type of a pool. */
+interface PoolPlace {
+  readonly location: MemLocation;
+  readonly type: number;
+}
+
+/** Returns the place of a device's own pools. */
+function pinnedOn(device: number): PoolPlace {
+  return { location: { type: memLocationType.device, id: device }, type: memAllocationType.pinned };
+}
+
+/** Returns a string that is the same for all pools of a place. */
+function keyOf(pool: PoolPlace | SoftwarePool): string {
+  const isManaged = pool instanceof SoftwarePool ? pool.isManaged : pool.type === memAllocationType.managed;
+  return `${isManaged ? "managed" : "pinned"} ${pool.location.type} ${pool.location.id}`;
 }
 
 /** Returns whether a location is host memory. */

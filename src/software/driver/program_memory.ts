@@ -13,6 +13,7 @@ import type { DeviceMemory, OpenedMemory } from "../ipc/legacy_memory.ts";
 import { Allocations, type DeviceAllocation, type SoftwareAllocation } from "../memory/allocations.ts";
 import type { LockedMemory } from "../memory/host_memory.ts";
 import { freshByte, offsetOfAddress } from "../memory/linear_memory.ts";
+import { Advice, type ManagedMemory } from "../memory/managed_memory.ts";
 import { MemoryShadow } from "../memory/check_memory.ts";
 import { type FreedKind, FreedRanges } from "../memory/named_memory.ts";
 import type { PoolBlock } from "../memory/pool_space.ts";
@@ -36,7 +37,7 @@ export interface MappedAllocation extends DeviceAllocation {
 }
 
 /** An allocation that `free` and `freeAsync` accept. */
-export type FreeableAllocation = PoolAllocation | MappedAllocation | DeviceMemory;
+export type FreeableAllocation = PoolAllocation | MappedAllocation | DeviceMemory | ManagedMemory;
 
 /** Any allocation or variable that has device addresses. */
 export type AnyAllocation = FreeableAllocation | OpenedMemory | ModuleVariable | LockedMemory | VirtualRun;
@@ -54,6 +55,10 @@ export class ProgramMemory {
   readonly allocations: Allocations<AnyAllocation> = new Allocations();
   /** The blocks that a suballocator of the program has handed out. Each block is a part of an allocation. */
   readonly parts: Allocations<SoftwareAllocation> = new Allocations();
+  /** The managed memory outside of pools that was not released, including memory whose free is pending. */
+  readonly managed: Set<ManagedMemory> = new Set();
+  /** The advice for managed memory. */
+  readonly advice: Advice = new Advice();
   /** The ranges that were freed most recently. Messages about faults look up freed memory here. */
   readonly freedRanges: FreedRanges = new FreedRanges();
   /** Tracks which memory is initialized. Undefined without the check `initialization`. */
@@ -104,7 +109,7 @@ export class ProgramMemory {
 
   /** Returns whether the kernels of a device may access an allocation. */
   isAccessible(allocation: AnyAllocation, device: number): boolean {
-    if (allocation.kind === "locked") return true;
+    if (allocation.kind === "locked" || allocation.kind === "managed") return true;
     if (!isPoolMemory(allocation)) return allocation.isAllowed(device);
     const { access } = allocation.pool;
     return (access.get(device) ?? memAccessFlags.none) !== memAccessFlags.none;
@@ -149,6 +154,7 @@ export class ProgramMemory {
   /** Removes a freed allocation. Adds its range to `freedRanges`, so that messages about faults can name it. */
   forget(allocation: Exclude<AnyAllocation, ModuleVariable>): void {
     this.allocations.remove(allocation);
+    if (isManagedMemory(allocation)) this.advice.delete(allocation.begin, allocation.byteLength);
     this.parts.removeWithin(allocation);
     const device = allocation.kind === "locked" ? 0 : allocation.device;
     this.freedRanges.add(allocation.begin, allocation.byteLength, freedKindOf(allocation), device);
@@ -201,7 +207,12 @@ export function isPoolMemory(allocation: AnyAllocation): allocation is PoolAlloc
 
 /** Returns whether an allocation is from a pool of host memory. */
 export function isHostPoolMemory(allocation: AnyAllocation): boolean {
-  return isPoolMemory(allocation) && allocation.pool.device === undefined;
+  return isPoolMemory(allocation) && allocation.pool.device === undefined && !allocation.pool.isManaged;
+}
+
+/** Returns whether an allocation is managed memory, from a pool or by itself. */
+export function isManagedMemory(allocation: AnyAllocation): boolean {
+  return allocation.kind === "managed" || (isPoolMemory(allocation) && allocation.pool.isManaged);
 }
 
 function freedKindOf(allocation: Exclude<AnyAllocation, ModuleVariable>): FreedKind {

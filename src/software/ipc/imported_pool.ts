@@ -127,6 +127,8 @@ export class ImportedPool {
   readonly processId: number;
   /** The ordinal of the device whose memory the pool provides. Undefined for host memory. */
   readonly device: number | undefined;
+  /** Pools of managed memory cannot be imported. */
+  readonly isManaged = false;
   /** A string that identifies the pool's file, the same for every descriptor of the file. */
   readonly identity: string;
   /** The number of imports of the pool that have not been destroyed. Destroying the last one destroys the pool. */

@@ -1,4 +1,4 @@
-import { memAccessFlags } from "../../driver.ts";
+import { memAccessFlags, type MemLocation, memLocationType } from "../../driver.ts";
 import {
   byteLengthOfRun,
   canMerge,
@@ -48,10 +48,14 @@ export interface PoolServices {
 /** A pool of a software device for stream-ordered allocation. */
 export class SoftwarePool implements PageHolder {
   /**
-   * The ordinal of the device whose memory the pool provides. Undefined for host memory, to which initially no device
-   * has access.
+   * The ordinal of the device whose memory the pool provides. Undefined for managed memory, and for host memory, to
+   * which initially no device has access.
    */
   readonly device: number | undefined;
+  /** The location that the pool was created for, with the id 0 if the type has none. */
+  readonly location: MemLocation;
+  /** Whether the pool provides managed memory. */
+  readonly isManaged: boolean;
   readonly id: string;
   readonly handleTypes: number;
   /** The file that contains the pool's memory. Undefined if other processes cannot map the memory. */
@@ -93,8 +97,10 @@ export class SoftwarePool implements PageHolder {
 
   constructor(
     services: PoolServices,
-    { device, id, handleTypes, maxByteLength, file, refusal }: {
-      device: number | undefined;
+    { location, managedFor, id, handleTypes, maxByteLength, file, refusal }: {
+      location: MemLocation;
+      /** The number of devices that access the memory if it is managed; undefined if it is not. */
+      managedFor: number | undefined;
       id: string;
       handleTypes: number;
       maxByteLength: number;
@@ -103,14 +109,21 @@ export class SoftwarePool implements PageHolder {
     },
   ) {
     this.#services = services;
+    const isManaged = managedFor !== undefined;
+    const device = location.type === memLocationType.device && !isManaged ? location.id : undefined;
     this.device = device;
+    this.location = location;
+    this.isManaged = isManaged;
     this.id = id;
     this.handleTypes = handleTypes;
     this.#maxByteLength = roundUpToSteps(maxByteLength);
     this.file = file;
     this.refusal = refusal;
     this.#space = new PoolSpace(file);
-    this.access = new Map(device === undefined ? [] : [[device, memAccessFlags.readWrite]]);
+    const devices = isManaged ? Array.from({ length: managedFor }, (_, device) => device) : [device];
+    this.access = new Map(
+      devices.flatMap((device) => device === undefined ? [] : [[device, memAccessFlags.readWrite]] as const),
+    );
     services.linearMemory.addPageHolder(this);
   }
 
