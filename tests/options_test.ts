@@ -93,6 +93,8 @@ async function withTakers(body: (takers: Readonly<Record<string, Taker>>) => Pro
     await waitUntil(() => offer.leases[0]?.state === "held");
     const lease = offer.leases[0]!;
     await using consumer = await importer.channel("frames");
+    channel.send(await channel.reserve());
+    using received = (await consumer.next())!;
     using slot = await channel.reserve();
     const path = `${folder}/other`;
     const id = Communicator.createId(cuda);
@@ -146,15 +148,19 @@ async function withTakers(body: (takers: Readonly<Record<string, Taker>>) => Pro
         call: (options) => allocator.allocateArray(Uint16Array, typeof options === "number" ? [options] : options),
         required: { shape: [4] },
       },
+      "MemoryPool.allocate": { call: (options) => pool.allocate(16, options) },
+      "CachingAllocator.allocate": { call: (options) => allocator.allocate(16, options) },
+      "DeviceBuffer.free": { call: (options) => other.free(options) },
+      "ReceivedSlot.release": { call: (options) => received.release(options) },
       "DeviceBuffer.as": { call: (options) => other.as(Uint8Array, options) },
-      "DeviceBuffer.copyFrom": { call: (options) => other.copyFrom(new Uint8Array(4), stream, options) },
-      "DeviceBuffer.copyTo": { call: (options) => other.copyTo(array, stream, options) },
-      "DeviceBuffer.fill": { call: (options) => other.fill(1, stream, options) },
+      "DeviceBuffer.copyFrom": { call: (options) => other.copyFrom(new Uint8Array(4), options) },
+      "DeviceBuffer.copyTo": { call: (options) => other.copyTo(array, options) },
+      "DeviceBuffer.fill": { call: (options) => other.fill(1, options) },
       "DeviceBuffer.read": { call: (options) => other.read(Uint8Array, options) },
       "DeviceBuffer.readSync": { call: (options) => other.readSync(Uint8Array, options) },
-      "DeviceArray.copyFrom": { call: (options) => array.copyFrom(new Uint8Array(4).buffer, stream, options) },
-      "DeviceArray.copyTo": { call: (options) => array.copyTo(other, stream, options) },
-      "DeviceArray.fill": { call: (options) => array.fill(1, stream, options) },
+      "DeviceArray.copyFrom": { call: (options) => array.copyFrom(new Uint8Array(4).buffer, options) },
+      "DeviceArray.copyTo": { call: (options) => array.copyTo(other, options) },
+      "DeviceArray.fill": { call: (options) => array.fill(1, options) },
       "DeviceArray.read": { call: (options) => array.read(Uint8Array, options) },
       "DeviceArray.readSync": { call: (options) => array.readSync(Uint8Array, options) },
       "DeviceArray.toTypedArray": { call: (options) => array.toTypedArray(options) },
@@ -182,7 +188,7 @@ async function withTakers(body: (takers: Readonly<Record<string, Taker>>) => Pro
       "StoreClient.mapEntry": { call: (options) => client.mapEntry("weights", options) },
       "StoreClient.offload": { call: (options) => client.offload("published", options) },
       "MappedEntry.wake": { call: (options) => entry.wake(options) },
-      "StoredMemory.publish": { call: (options) => stored.publish(gpu.defaultStream, options) },
+      "StoredMemory.publish": { call: (options) => stored.publish(options) },
       "Importer.connect": { call: (options) => Importer.connect(cuda, exporter.path, options) },
       "Importer.offers": { call: (options) => importer.offers(options).next() },
       "Importer.offer": { call: (options) => importer.offer("weights", options) },

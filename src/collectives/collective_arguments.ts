@@ -9,6 +9,7 @@ import { DeviceArray } from "../memory/device_array.ts";
 import { allocationOf, type DeviceBuffer } from "../memory/device_buffer.ts";
 import type { CudaDevice } from "../objects/cuda_device.ts";
 import { checkStream, type CudaStream } from "../objects/streams/cuda_stream.ts";
+import { optionsOf, type OrStream } from "../objects/streams/stream_option.ts";
 import type { Session } from "../session.ts";
 import {
   checkNumber,
@@ -117,11 +118,12 @@ export function streamFor(
   );
 }
 
-/** Throws unless the options of a collective are valid. */
-export function checkCollectiveOptions(options: CollectiveOptions): void {
+/** Returns the options of a collective, which may be given as the stream alone. Throws unless they are valid. */
+export function checkedCollectiveOptions(given: OrStream<CollectiveOptions>): CollectiveOptions {
+  const options = optionsOf(given);
   checkOptions(options, collectiveOptions);
   const { type } = options;
-  if (type === undefined || Object.hasOwn(namedTypes, type)) return;
+  if (type === undefined || Object.hasOwn(namedTypes, type)) return options;
   throw new TypeError(
     `Cannot use ${shown(type)} as the type of elements: it must be "bf16", "f8e4m3" or "f8e5m2"; for another type, ` +
       `give buffer.as(Float32Array), or the like${didYouMean(type, Object.keys(namedTypes))}`,

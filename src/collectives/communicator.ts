@@ -2,6 +2,7 @@ import type { DeviceBuffer } from "../memory/device_buffer.ts";
 import { type Cuda, sessionOf } from "../objects/cuda.ts";
 import type { CudaDevice } from "../objects/cuda_device.ts";
 import type { CudaStream } from "../objects/streams/cuda_stream.ts";
+import type { OrStream } from "../objects/streams/stream_option.ts";
 import { sessionOfDevice } from "../objects/device_sessions.ts";
 import { captureCallStack } from "../sanitizer/reporting/call_stacks.ts";
 import type { CommunicatorRank } from "../sanitizer/observer/observed_communicators.ts";
@@ -20,7 +21,7 @@ import {
   bytes,
   checkApart,
   checkBuffer,
-  checkCollectiveOptions,
+  checkedCollectiveOptions,
   checkRank,
   checkTargetSize,
   type CollectiveOptions,
@@ -210,13 +211,13 @@ export class Communicator implements AsyncDisposable {
     source: DeviceBuffer,
     target: DeviceBuffer,
     reduction: Reduction = "sum",
-    options: CollectiveOptions = noOptions,
+    given: OrStream<CollectiveOptions> = noOptions,
   ): void {
-    if (this.#repeatedAllReduce?.matches(source, target, reduction, options) === true) {
+    if (this.#repeatedAllReduce?.matches(source, target, reduction, given) === true) {
       this.#check();
       return this.#repeatedAllReduce.issue();
     }
-    checkCollectiveOptions(options);
+    const options = checkedCollectiveOptions(given);
     const from = checkBuffer(source, this.#parts, "allReduce");
     const to = checkBuffer(target, this.#parts, "allReduce");
     const elements = reducedElements(source, target, { options, call: "allReduce" });
@@ -235,7 +236,7 @@ export class Communicator implements AsyncDisposable {
     // The sanitizer reports the call site of each collective, so do not cache the arguments of this call.
     if (this.#observedRank !== undefined) return;
     if (source === this.#lastSource) {
-      this.#repeatedAllReduce = new RepeatedAllReduce(collective, { source, target, reduction, options });
+      this.#repeatedAllReduce = new RepeatedAllReduce(collective, { source, target, reduction, options: given });
     }
     this.#lastSource = source;
   }
@@ -257,9 +258,9 @@ export class Communicator implements AsyncDisposable {
     target: DeviceBuffer,
     root: number,
     reduction: Reduction = "sum",
-    options: CollectiveOptions = noOptions,
+    given: OrStream<CollectiveOptions> = noOptions,
   ): void {
-    checkCollectiveOptions(options);
+    const options = checkedCollectiveOptions(given);
     const from = checkBuffer(source, this.#parts, "reduce");
     const to = checkBuffer(target, this.#parts, "reduce");
     checkRank(root, this.size, "the root of a reduce");
@@ -297,8 +298,8 @@ export class Communicator implements AsyncDisposable {
    * @throws {ReferenceError} If the buffer was freed, or the communicator was disposed
    * @throws {SharingError} `peer-gone` or `timed-out`, if a rank is gone
    */
-  broadcast(buffer: DeviceBuffer, root: number, options: CollectiveOptions = noOptions): void {
-    checkCollectiveOptions(options);
+  broadcast(buffer: DeviceBuffer, root: number, given: OrStream<CollectiveOptions> = noOptions): void {
+    const options = checkedCollectiveOptions(given);
     const allocation = checkBuffer(buffer, this.#parts, "broadcast");
     checkRank(root, this.size, "the root of a broadcast");
     const { address, byteLength } = buffer;
@@ -324,8 +325,8 @@ export class Communicator implements AsyncDisposable {
    * @throws {ReferenceError} If a buffer was freed, or the communicator was disposed
    * @throws {SharingError} `peer-gone` or `timed-out`, if a rank is gone
    */
-  allGather(source: DeviceBuffer, target: DeviceBuffer, options: CollectiveOptions = noOptions): void {
-    checkCollectiveOptions(options);
+  allGather(source: DeviceBuffer, target: DeviceBuffer, given: OrStream<CollectiveOptions> = noOptions): void {
+    const options = checkedCollectiveOptions(given);
     const from = checkBuffer(source, this.#parts, "allGather");
     const to = checkBuffer(target, this.#parts, "allGather");
     const { byteLength } = source;
@@ -357,10 +358,10 @@ export class Communicator implements AsyncDisposable {
     source: DeviceBuffer,
     target: DeviceBuffer,
     reduction: Reduction = "sum",
-    options: CollectiveOptions = noOptions,
+    given: OrStream<CollectiveOptions> = noOptions,
   ): void {
     const name = "reduceScatter";
-    checkCollectiveOptions(options);
+    const options = checkedCollectiveOptions(given);
     const from = checkBuffer(source, this.#parts, name);
     const to = checkBuffer(target, this.#parts, name);
     const elements = reducedElements(source, target, { options, call: name });
@@ -392,8 +393,8 @@ export class Communicator implements AsyncDisposable {
    * @throws {ReferenceError} If a buffer was freed, or the communicator was disposed
    * @throws {SharingError} `peer-gone` or `timed-out`, if a rank is gone
    */
-  allToAll(source: DeviceBuffer, target: DeviceBuffer, options: CollectiveOptions = noOptions): void {
-    checkCollectiveOptions(options);
+  allToAll(source: DeviceBuffer, target: DeviceBuffer, given: OrStream<CollectiveOptions> = noOptions): void {
+    const options = checkedCollectiveOptions(given);
     const from = checkBuffer(source, this.#parts, "allToAll");
     const to = checkBuffer(target, this.#parts, "allToAll");
     const count = countForEach(source, bytes, { size: this.size, call: "allToAll" });
@@ -416,8 +417,8 @@ export class Communicator implements AsyncDisposable {
    * @throws {ReferenceError} If the buffer was freed, or the communicator was disposed
    * @throws {SharingError} `peer-gone` or `timed-out`, if a rank is gone
    */
-  send(buffer: DeviceBuffer, peer: number, options: CollectiveOptions = noOptions): void {
-    checkCollectiveOptions(options);
+  send(buffer: DeviceBuffer, peer: number, given: OrStream<CollectiveOptions> = noOptions): void {
+    const options = checkedCollectiveOptions(given);
     const allocation = checkBuffer(buffer, this.#parts, "send");
     checkRank(peer, this.size, "the rank to send to");
     const { address, byteLength } = buffer;
@@ -436,8 +437,8 @@ export class Communicator implements AsyncDisposable {
    * @throws {ReferenceError} If the buffer was freed, or the communicator was disposed
    * @throws {SharingError} `peer-gone` or `timed-out`, if a rank is gone
    */
-  receive(buffer: DeviceBuffer, peer: number, options: CollectiveOptions = noOptions): void {
-    checkCollectiveOptions(options);
+  receive(buffer: DeviceBuffer, peer: number, given: OrStream<CollectiveOptions> = noOptions): void {
+    const options = checkedCollectiveOptions(given);
     const allocation = checkBuffer(buffer, this.#parts, "receive");
     checkRank(peer, this.size, "the rank to receive from");
     const { address, byteLength } = buffer;

@@ -5,7 +5,8 @@
  */
 import type { Allocation } from "../memory/allocation.ts";
 import type { DeviceBuffer } from "../memory/device_buffer.ts";
-import { type CudaStream, progressOf } from "../objects/streams/cuda_stream.ts";
+import { CudaStream, progressOf } from "../objects/streams/cuda_stream.ts";
+import type { OrStream } from "../objects/streams/stream_option.ts";
 import type { StreamProgress } from "../objects/streams/stream_progress.ts";
 import { cannot } from "../support/driver_errors.ts";
 import type { CollectiveOptions, CommunicationType, Reduction } from "./collective_arguments.ts";
@@ -17,7 +18,7 @@ interface AllReduceArguments {
   readonly source: DeviceBuffer;
   readonly target: DeviceBuffer;
   readonly reduction: Reduction;
-  readonly options: CollectiveOptions;
+  readonly options: OrStream<CollectiveOptions>;
 }
 
 /**
@@ -29,7 +30,8 @@ export class RepeatedAllReduce {
   readonly #source: DeviceBuffer;
   readonly #target: DeviceBuffer;
   readonly #reduction: Reduction;
-  readonly #options: CollectiveOptions;
+  /** As the program has given them: the stream alone, or an object. */
+  readonly #options: OrStream<CollectiveOptions>;
   readonly #type: CommunicationType | undefined;
   readonly #stream: CudaStream;
   readonly #from: Allocation;
@@ -53,7 +55,7 @@ export class RepeatedAllReduce {
     this.#target = target;
     this.#reduction = reduction;
     this.#options = options;
-    this.#type = options.type;
+    this.#type = options instanceof CudaStream ? undefined : options.type;
     this.#stream = stream;
     this.#from = used.source!;
     this.#to = used.target!;
@@ -64,13 +66,18 @@ export class RepeatedAllReduce {
   }
 
   /** Returns whether this all-reduce can be issued again: same arguments, stream open, buffers not freed. */
-  matches(source: DeviceBuffer, target: DeviceBuffer, reduction: Reduction, options: CollectiveOptions): boolean {
+  matches(
+    source: DeviceBuffer,
+    target: DeviceBuffer,
+    reduction: Reduction,
+    options: OrStream<CollectiveOptions>,
+  ): boolean {
     if (source !== this.#source || target !== this.#target) return false;
     if (reduction !== this.#reduction || options !== this.#options) return false;
     // The properties of the options and of the buffers may have changed since the last call.
-    return options.type === this.#type &&
-      (options.stream === undefined ? source.stream : options.stream) === this.#stream &&
-      !this.#stream.disposed && !this.#from.isFreed && !this.#to.isFreed;
+    const isSame = options instanceof CudaStream || options.type === this.#type &&
+        (options.stream === undefined ? source.stream : options.stream) === this.#stream;
+    return isSame && !this.#stream.disposed && !this.#from.isFreed && !this.#to.isFreed;
   }
 
   /** Enqueues the all-reduce again, or adds it to the current group. `issue` does the same for other collectives. */

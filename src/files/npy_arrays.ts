@@ -11,6 +11,7 @@ import {
   type TypedArrayConstructor,
 } from "../../mod.ts";
 import { type ArrayElement, elementTypeOf } from "../memory/dtypes.ts";
+import { optionsOf, type OrStream } from "../objects/streams/stream_option.ts";
 import { checkOptions, type KnownOptions, shown, whatIs } from "../support/validation.ts";
 import { throwIfAborted } from "../support/waiting/waiting.ts";
 import { bytesAt, type ByteSource, type FileSource, openSource } from "./byte_source.ts";
@@ -105,9 +106,13 @@ export const npyWriteOptions: KnownOptions<FileWriteOptions> = {
  */
 export function readNpy<T extends TypedArray = TypedArray>(
   source: FileSource,
-  options: ReadNpyOptions<T>,
+  options: OrStream<ReadNpyOptions<T>>,
 ): Promise<DeviceArray<T>>;
-export async function readNpy(source: FileSource, options: ReadNpyOptions = {}): Promise<DeviceArray<TypedArray>> {
+export async function readNpy(
+  source: FileSource,
+  given: OrStream<ReadNpyOptions> = {},
+): Promise<DeviceArray<TypedArray>> {
+  const options = optionsOf(given);
   checkOptions(options, npyReadOptions);
   const memory = memoryFor(options, npyReadOptions.action);
   throwIfAborted(options.signal, "the read of a .npy file");
@@ -150,8 +155,9 @@ export async function readNpy(source: FileSource, options: ReadNpyOptions = {}):
 export async function writeNpy(
   array: DeviceArray<TypedArray>,
   path: string | URL,
-  options: FileWriteOptions = {},
+  given: OrStream<FileWriteOptions> = {},
 ): Promise<void> {
+  const options = optionsOf(given);
   checkOptions(options, npyWriteOptions);
   checkIsArray(array, "write");
   const { bytes } = encodeNpyHeader(array);

@@ -4,6 +4,7 @@
  * @module
  */
 import type { DeviceArray, TypedArray } from "../../mod.ts";
+import { optionsOf, type OrStream } from "../objects/streams/stream_option.ts";
 import { checkOptions, type KnownOptions, shown, suggestName, whatIs } from "../support/validation.ts";
 import { throwIfAborted } from "../support/waiting/waiting.ts";
 import { type ByteSource, type FileSource, openSource } from "./byte_source.ts";
@@ -87,7 +88,8 @@ const npzWriteOptions: KnownOptions<WriteNpzOptions> = {
  * console.log(await arrays.x!.toTypedArray());
  * ```
  */
-export async function readNpz(source: FileSource, options: ReadNpzOptions): Promise<NpzArrays> {
+export async function readNpz(source: FileSource, given: OrStream<ReadNpzOptions>): Promise<NpzArrays> {
+  const options = optionsOf(given);
   checkOptions(options, npzReadOptions);
   const memory = memoryFor(options, npzReadOptions.action);
   throwIfAborted(options.signal, "the read of a .npz file");
@@ -121,8 +123,9 @@ export async function readNpz(source: FileSource, options: ReadNpzOptions): Prom
 export async function writeNpz(
   arrays: Readonly<Record<string, DeviceArray<TypedArray>>> | ReadonlyMap<string, DeviceArray<TypedArray>>,
   path: string | URL,
-  options: WriteNpzOptions = {},
+  given: OrStream<WriteNpzOptions> = {},
 ): Promise<void> {
+  const options = optionsOf(given);
   checkOptions(options, npzWriteOptions);
   const { compressed = false, signal } = options;
   if (typeof compressed !== "boolean") {

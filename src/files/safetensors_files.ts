@@ -4,6 +4,7 @@
  * @module
  */
 import type { CudaStream, DeviceArray, DeviceBuffer, TypedArray } from "../../mod.ts";
+import { optionsOf, type OrStream } from "../objects/streams/stream_option.ts";
 import { elementTypeOf } from "../memory/dtypes.ts";
 import { checkOptions, type KnownOptions, shown, suggestName, whatIs } from "../support/validation.ts";
 import { throwIfAborted } from "../support/waiting/waiting.ts";
@@ -137,7 +138,8 @@ export class SafetensorsFile implements AsyncDisposable {
    * @throws {ReferenceError} If the file was closed, or the buffer was freed
    * @throws {Error} If the file cannot be read or was truncated, with the reason
    */
-  async load(buffer: DeviceBuffer, options: LoadSafetensorsOptions = {}): Promise<void> {
+  async load(buffer: DeviceBuffer, given: OrStream<LoadSafetensorsOptions> = {}): Promise<void> {
+    const options = optionsOf(given);
     checkOptions(options, loadOptions);
     if (this.#isClosed) throw new ReferenceError(`Cannot read ${this.#name}: it was closed`);
     if (buffer.byteLength < this.byteLength) {
@@ -223,7 +225,11 @@ export class DeviceTensors extends Map<string, DeviceArray<TypedArray>> implemen
  * for (const [name, { dtype, shape }] of tensors) console.log(name, dtype, shape);
  * ```
  */
-export async function readSafetensors(source: FileSource, options: ReadSafetensorsOptions): Promise<DeviceTensors> {
+export async function readSafetensors(
+  source: FileSource,
+  given: OrStream<ReadSafetensorsOptions>,
+): Promise<DeviceTensors> {
+  const options = optionsOf(given);
   checkOptions(options, readOptions);
   const { pool, stream } = memoryFor(options, readOptions.action);
   const { names, signal, onProgress } = options;
@@ -338,8 +344,9 @@ export function arrayOf(
 export async function writeSafetensors(
   tensors: Readonly<Record<string, DeviceArray<TypedArray>>> | ReadonlyMap<string, DeviceArray<TypedArray>>,
   path: string | URL,
-  options: WriteSafetensorsOptions = {},
+  given: OrStream<WriteSafetensorsOptions> = {},
 ): Promise<void> {
+  const options = optionsOf(given);
   checkOptions(options, writeOptions);
   const entries = tensors instanceof Map ? [...tensors] : Object.entries(tensors);
   for (const [name, array] of entries) checkIsArray(array, `write ${shown(name)}`);

@@ -1,7 +1,8 @@
 import { nameClass } from "../support/printing.ts";
 import type { Allocation, AllocationPart } from "./allocation.ts";
-import { checkStream, type CudaStream } from "../objects/streams/cuda_stream.ts";
-import { type CopyOptions, fillElements, type FillOptions, fillOptions, fillRangeOf } from "./transfers/copies.ts";
+import { checkStream, CudaStream } from "../objects/streams/cuda_stream.ts";
+import { hasStreamAlone, namedOptions, type OrStream, type StreamOption } from "../objects/streams/stream_option.ts";
+import { type CopyOptions, fillArrayOptions, fillElements, type FillOptions, fillRangeOf } from "./transfers/copies.ts";
 import { allocationOf, DeviceBuffer, setViewAs } from "./device_buffer.ts";
 import {
   checkCopyBetween,
@@ -14,7 +15,7 @@ import {
 import type { HostBuffer } from "./transfers/host_buffer.ts";
 import type { ReadOptions } from "./transfers/reads.ts";
 import { arrayLayout, type ArrayOptions, dtypeOfType, elementTypeOf } from "./dtypes.ts";
-import { checkNumber, checkOptions, type TypedArray, type TypedArrayConstructor } from "../support/validation.ts";
+import { checkNumber, type TypedArray, type TypedArrayConstructor } from "../support/validation.ts";
 import { addEntries, RangeError, TypeError } from "../support/program_errors.ts";
 
 /**
@@ -80,21 +81,31 @@ export class DeviceArray<T extends TypedArray> extends DeviceBuffer {
    * element type is copied byte by byte. To copy the bytes of another type, copy to `array.as(type)`.
    *
    * @param source A typed array, a DataView, an ArrayBuffer, a HostBuffer, or a DeviceBuffer on any device.
-   * @param stream The stream to copy on. Defaults to the array's own stream.
-   * @param options Where in this array the copy starts.
+   * @param options The stream to copy on, or an object that has it and says where in this array the copy starts. The
+   * stream defaults to the array's own.
    * @throws {RangeError} If the source does not fit
    * @throws {TypeError} If `source` is not memory of a supported kind, or its element type does not match the array's
    * @throws {ReferenceError} If the array or the source was freed, or the stream was disposed
    */
   override copyFrom(
     source: ArrayBufferView | ArrayBuffer | HostBuffer | DeviceBuffer,
-    stream?: CudaStream,
-    options?: CopyOptions,
+    options?: OrStream<CopyOptions>,
+  ): void;
+  /** @ignore */
+  override copyFrom(
+    source: ArrayBufferView | ArrayBuffer | HostBuffer | DeviceBuffer,
+    stream: CudaStream | undefined,
+    options: Omit<CopyOptions, "stream"> | undefined,
+  ): void;
+  override copyFrom(
+    source: ArrayBufferView | ArrayBuffer | HostBuffer | DeviceBuffer,
+    given?: OrStream<CopyOptions>,
+    rest?: CopyOptions,
   ): void {
     if (ArrayBuffer.isView(source)) {
       if (source.constructor !== this.type) checkCopyFromView(source, this.type);
     } else if (source instanceof DeviceArray) checkCopyBetween(source.type, this.type);
-    super.copyFrom(source, stream, options);
+    super.copyFrom(source, given as CudaStream, rest);
   }
 
   /**
@@ -102,16 +113,23 @@ export class DeviceArray<T extends TypedArray> extends DeviceBuffer {
    * is a `DeviceArray`, its elements must have the same type, or be integers of the same size.
    *
    * @param target A buffer at least as large as the copied bytes.
-   * @param stream The stream to copy on. Defaults to the array's own stream.
-   * @param options Where in this array the copy starts.
+   * @param options The stream to copy on, or an object that has it and says where in this array the copy starts. The
+   * stream defaults to the array's own.
    * @throws {RangeError} If the target is too small
    * @throws {TypeError} If `target` is not a HostBuffer or a DeviceBuffer, or its element type does not match the
    * array's
    * @throws {ReferenceError} If the array or the target was freed, or the stream was disposed
    */
-  override copyTo(target: HostBuffer | DeviceBuffer, stream?: CudaStream, options?: CopyOptions): void {
+  override copyTo(target: HostBuffer | DeviceBuffer, options?: OrStream<CopyOptions>): void;
+  /** @ignore */
+  override copyTo(
+    target: HostBuffer | DeviceBuffer,
+    stream: CudaStream | undefined,
+    options: Omit<CopyOptions, "stream"> | undefined,
+  ): void;
+  override copyTo(target: HostBuffer | DeviceBuffer, given?: OrStream<CopyOptions>, rest?: CopyOptions): void {
     if (target instanceof DeviceArray) checkCopyBetween(this.type, target.type);
-    super.copyTo(target, stream, options);
+    super.copyTo(target, given as CudaStream, rest);
   }
 
   /**
@@ -119,16 +137,24 @@ export class DeviceArray<T extends TypedArray> extends DeviceBuffer {
    *
    * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MEM.html
    * @param value The value: a bigint for an array of bigints, otherwise a number.
-   * @param stream The stream to use. Defaults to the array's own stream.
-   * @param options Which elements to set: those from `begin` up to, but not including, `end`. Defaults to all.
+   * @param options The stream to use, or an object that has it and says which elements to set: those from `begin` up to,
+   * but not including, `end`. The stream defaults to the array's own, the elements to all.
    * @throws {RangeError} If the type cannot represent the value, or the range is not in the array
    * @throws {TypeError} If an argument has the wrong type
    * @throws {ReferenceError} If the array was freed or the stream was disposed
    */
-  override fill(value: number | bigint, stream: CudaStream = this.stream, options: FillOptions = {}): void {
+  override fill(value: number | bigint, options?: OrStream<FillOptions>): void;
+  /** @ignore */
+  override fill(
+    value: number | bigint,
+    stream: CudaStream | undefined,
+    options: Omit<FillOptions, "stream"> | undefined,
+  ): void;
+  override fill(value: number | bigint, given?: OrStream<FillOptions>, rest?: FillOptions): void {
+    const options = hasStreamAlone(given, rest) ? {} : namedOptions(given, rest, fillArrayOptions);
+    const stream = given instanceof CudaStream ? given : options.stream === undefined ? this.stream : options.stream;
     const allocation = allocationOf(this);
-    checkStream(stream, allocation.session, "fill(value, stream, { begin, end })");
-    checkOptions(options, fillOptions);
+    checkStream(stream, allocation.session, fillArrayOptions.usage);
     const { type, length } = this;
     const bits = elementBits(type, value);
     const size = type.BYTES_PER_ELEMENT;
@@ -174,7 +200,10 @@ export class DeviceArray<T extends TypedArray> extends DeviceBuffer {
    * `type`
    * @throws {ReferenceError} If the array was freed or the stream was disposed
    */
-  override async read<U extends TypedArray>(type: TypedArrayConstructor<U>, options?: ReadOptions): Promise<U> {
+  override async read<U extends TypedArray>(
+    type: TypedArrayConstructor<U>,
+    options?: OrStream<ReadOptions>,
+  ): Promise<U> {
     if (type !== this.type as unknown) checkReadAs(this.type, type);
     return await super.read(type, options);
   }
@@ -187,7 +216,10 @@ export class DeviceArray<T extends TypedArray> extends DeviceBuffer {
    * `type`
    * @throws {ReferenceError} If the array was freed or the stream was disposed
    */
-  override readSync<U extends TypedArray>(type: TypedArrayConstructor<U>, options?: Omit<ReadOptions, "signal">): U {
+  override readSync<U extends TypedArray>(
+    type: TypedArrayConstructor<U>,
+    options?: OrStream<Omit<ReadOptions, "signal">>,
+  ): U {
     if (type !== this.type as unknown) checkReadAs(this.type, type);
     return super.readSync(type, options);
   }
@@ -195,11 +227,11 @@ export class DeviceArray<T extends TypedArray> extends DeviceBuffer {
   /**
    * Returns a copy of the array's elements, in stream order, without blocking the event loop.
    *
-   * @param options Which elements to read, and on which stream.
+   * @param options The stream to read on, or an object that has it and says which elements to read.
    * @throws {RangeError} If the range is not in the array
    * @throws {ReferenceError} If the array was freed
    */
-  toTypedArray(options?: ReadOptions): Promise<T> {
+  toTypedArray(options?: OrStream<ReadOptions>): Promise<T> {
     return super.read(this.type, options);
   }
 }
@@ -208,7 +240,7 @@ export class DeviceArray<T extends TypedArray> extends DeviceBuffer {
 interface ArrayRequest<T extends TypedArray> {
   readonly type: TypedArrayConstructor<T>;
   readonly length: number;
-  readonly stream: CudaStream | undefined;
+  readonly stream: OrStream<StreamOption> | undefined;
   readonly data: T | undefined;
   /** The shape and the size. Undefined unless a shape or a dtype was given instead of the length. */
   readonly layout?: ReturnType<typeof arrayLayout>;
@@ -218,14 +250,14 @@ interface ArrayRequest<T extends TypedArray> {
 export function arrayRequest<T extends TypedArray>(
   ...[source, lengthOrStream, stream]: [
     source: TypedArrayConstructor<T> | T,
-    lengthOrStream: number | ArrayOptions | CudaStream | undefined,
-    stream: CudaStream | undefined,
+    lengthOrStream: number | ArrayOptions | OrStream<StreamOption> | undefined,
+    stream: OrStream<StreamOption> | undefined,
   ]
 ): ArrayRequest<T> {
   if (ArrayBuffer.isView(source)) {
     const data = source as T;
     const { length } = data;
-    return { type: typeOfData(data), length, stream: lengthOrStream as CudaStream | undefined, data };
+    return { type: typeOfData(data), length, stream: lengthOrStream as OrStream<StreamOption> | undefined, data };
   }
   if (Array.isArray(source)) {
     throw new TypeError(

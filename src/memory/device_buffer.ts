@@ -1,6 +1,15 @@
 import { countOf, placeOf, printAs } from "../support/printing.ts";
 import type { CudaDevice } from "../objects/cuda_device.ts";
-import { checkStream, type CudaStream } from "../objects/streams/cuda_stream.ts";
+import { checkStream, CudaStream } from "../objects/streams/cuda_stream.ts";
+import {
+  hasStreamAlone,
+  type KnownStreamOptions,
+  namedOptions,
+  optionsOf,
+  type OrStream,
+  streamOf,
+  type StreamOption,
+} from "../objects/streams/stream_option.ts";
 import { cannot, ignoreLoss } from "../support/driver_errors.ts";
 import { type Allocation, type AllocationPart, freedError } from "./allocation.ts";
 import {
@@ -63,20 +72,27 @@ export function setViewAs(create: typeof viewAs): void {
   viewAs = create;
 }
 
-const copyFromUsage = "copyFrom(source, stream, { byteOffset })";
-const copyToUsage = "copyTo(target, stream, { byteOffset })";
-const fillUsage = "fill(byte, stream, { byteOffset, byteLength })";
 const partOfSource = "copy a part of the source, such as source.subarray(0, 4)";
-const copyFromOptions: KnownOptions<CopyOptions> = {
+const meantByOffset = (value: unknown) => typeof value === "number" ? `{ byteOffset: ${value} }` : undefined;
+const copyFromOptions: KnownStreamOptions<CopyOptions> = {
   action: "copy to a buffer",
-  names: { byteOffset: true },
+  names: { stream: true, byteOffset: true },
+  usage: "copyFrom(source, stream) or copyFrom(source, { stream, byteOffset })",
+  meantBy: meantByOffset,
   instead: { byteLength: partOfSource, length: partOfSource },
 };
 const partOfBuffer = "copy a part of the buffer, such as buffer.subarray(0, 4).copyTo(target)";
-const copyToOptions: KnownOptions<CopyOptions> = {
+const copyToOptions: KnownStreamOptions<CopyOptions> = {
   action: "copy from a buffer",
-  names: { byteOffset: true },
+  names: { stream: true, byteOffset: true },
+  usage: "copyTo(target, stream) or copyTo(target, { stream, byteOffset })",
+  meantBy: meantByOffset,
   instead: { byteLength: partOfBuffer, length: partOfBuffer },
+};
+const freeOptions: KnownStreamOptions<StreamOption> = {
+  action: "free a buffer",
+  names: { stream: true },
+  usage: "free(stream) or free({ stream })",
 };
 const insteadOfByteLength = "give length, which counts elements: { length: 4 } for 16 bytes of a Float32Array";
 const readSyncOptions: KnownOptions<Omit<ReadOptions, "signal">> = {
@@ -241,19 +257,30 @@ export class DeviceBuffer implements Disposable {
    *
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html
    * @param source A typed array, a DataView, an ArrayBuffer, a HostBuffer, or a DeviceBuffer on any device.
-   * @param stream The stream to copy on. Defaults to the buffer's own stream.
-   * @param options Where in this buffer the copy starts.
+   * @param options The stream to copy on, or an object that has it and says where in this buffer the copy starts. The
+   * stream defaults to the buffer's own.
    * @throws {RangeError} If the source does not fit, or the copied ranges overlap
    * @throws {TypeError} If `source` is not memory of a supported kind
    * @throws {ReferenceError} If the buffer or the source was freed, or the stream was disposed
    */
   copyFrom(
     source: ArrayBufferView | ArrayBuffer | HostBuffer | DeviceBuffer,
-    stream: CudaStream = this.stream,
-    options: CopyOptions = noOptions,
+    options?: OrStream<CopyOptions>,
+  ): void;
+  /** @ignore */
+  copyFrom(
+    source: ArrayBufferView | ArrayBuffer | HostBuffer | DeviceBuffer,
+    stream: CudaStream | undefined,
+    options: Omit<CopyOptions, "stream"> | undefined,
+  ): void;
+  copyFrom(
+    source: ArrayBufferView | ArrayBuffer | HostBuffer | DeviceBuffer,
+    given?: OrStream<CopyOptions>,
+    rest?: CopyOptions,
   ): void {
-    if (stream !== this.#allocation.stream) checkStream(stream, this.#allocation.session, copyFromUsage);
-    if (options !== noOptions) checkOptions(options, copyFromOptions);
+    const options = hasStreamAlone(given, rest) ? noOptions : namedOptions(given, rest, copyFromOptions);
+    const stream = given instanceof CudaStream ? given : options.stream === undefined ? this.stream : options.stream;
+    if (stream !== this.#allocation.stream) checkStream(stream, this.#allocation.session, copyFromOptions.usage);
     const { byteOffset = 0 } = options;
     if (!ArrayBuffer.isView(source)) this.#checkOther(source, checkHostSource);
     const length = source.byteLength;
@@ -277,19 +304,23 @@ export class DeviceBuffer implements Disposable {
    *
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html
    * @param target A buffer at least as large as the copied bytes.
-   * @param stream The stream to copy on. Defaults to the buffer's own stream.
-   * @param options Where in this buffer the copy starts.
+   * @param options The stream to copy on, or an object that has it and says where in this buffer the copy starts. The
+   * stream defaults to the buffer's own.
    * @throws {RangeError} If the target is too small, or the copied ranges overlap
    * @throws {TypeError} If `target` is not a HostBuffer or a DeviceBuffer; for typed arrays, use `read`
    * @throws {ReferenceError} If the buffer or the target was freed, or the stream was disposed
    */
+  copyTo(target: HostBuffer | DeviceBuffer, options?: OrStream<CopyOptions>): void;
+  /** @ignore */
   copyTo(
     target: HostBuffer | DeviceBuffer,
-    stream: CudaStream = this.stream,
-    options: CopyOptions = noOptions,
-  ): void {
-    if (stream !== this.#allocation.stream) checkStream(stream, this.#allocation.session, copyToUsage);
-    if (options !== noOptions) checkOptions(options, copyToOptions);
+    stream: CudaStream | undefined,
+    options: Omit<CopyOptions, "stream"> | undefined,
+  ): void;
+  copyTo(target: HostBuffer | DeviceBuffer, given?: OrStream<CopyOptions>, rest?: CopyOptions): void {
+    const options = hasStreamAlone(given, rest) ? noOptions : namedOptions(given, rest, copyToOptions);
+    const stream = given instanceof CudaStream ? given : options.stream === undefined ? this.stream : options.stream;
+    if (stream !== this.#allocation.stream) checkStream(stream, this.#allocation.session, copyToOptions.usage);
     const { byteOffset = 0 } = options;
     this.#checkOther(target, checkHostTarget);
     checkRange(byteOffset, 0, this.byteLength);
@@ -317,15 +348,19 @@ export class DeviceBuffer implements Disposable {
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html
    *
    * @param byte From 0 to 255.
-   * @param stream The stream to use. Defaults to the buffer's own stream.
-   * @param options Which bytes to set. Defaults to all bytes; `byteLength` defaults to the rest of the buffer.
+   * @param options The stream to use, or an object that has it and says which bytes to set. The stream defaults to the
+   * buffer's own, the bytes to all; `byteLength` defaults to the rest of the buffer.
    * @throws {RangeError} If `byte` is not an integer from 0 to 255, or the range is not in the buffer
    * @throws {TypeError} If an argument has the wrong type
    * @throws {ReferenceError} If the buffer was freed or the stream was disposed
    */
-  fill(byte: number | bigint, stream: CudaStream = this.stream, options: FillOptions = noOptions): void {
-    if (stream !== this.#allocation.stream) checkStream(stream, this.#allocation.session, fillUsage);
-    if (options !== noOptions) checkOptions(options, fillOptions);
+  fill(byte: number | bigint, options?: OrStream<FillOptions>): void;
+  /** @ignore */
+  fill(byte: number | bigint, stream: CudaStream | undefined, options: Omit<FillOptions, "stream"> | undefined): void;
+  fill(byte: number | bigint, given?: OrStream<FillOptions>, rest?: FillOptions): void {
+    const options = hasStreamAlone(given, rest) ? noOptions : namedOptions(given, rest, fillOptions);
+    const stream = given instanceof CudaStream ? given : options.stream === undefined ? this.stream : options.stream;
+    if (stream !== this.#allocation.stream) checkStream(stream, this.#allocation.session, fillOptions.usage);
     const { byteOffset = 0, begin, end } = options;
     checkByte(byte);
     if (begin !== undefined || end !== undefined) refuseElements();
@@ -372,12 +407,16 @@ export class DeviceBuffer implements Disposable {
    * the read is done.
    *
    * @param type The element type, as the constructor of a typed array.
-   * @param options Which elements to read, and on which stream.
+   * @param options The stream to read on, or an object that has it and says which elements to read.
    * @throws {RangeError} If the range is not in the buffer, or its length is not a multiple of the element size
    * @throws {TypeError} If an argument has the wrong type
    * @throws {ReferenceError} If the buffer was freed or the stream was disposed
    */
-  async read<T extends TypedArray>(type: TypedArrayConstructor<T>, options: ReadOptions = {}): Promise<T> {
+  async read<T extends TypedArray>(
+    type: TypedArrayConstructor<T>,
+    options: OrStream<ReadOptions> = {},
+  ): Promise<T> {
+    options = optionsOf(options);
     checkOptions(options, readOptions);
     const { stream, place, byteLength } = this.#readRange(type, options);
     const { signal } = options;
@@ -399,12 +438,16 @@ export class DeviceBuffer implements Disposable {
    * Returns a copy of the buffer's elements, and blocks until the copy is complete.
    *
    * @param type The element type, as the constructor of a typed array.
-   * @param options Which elements to read, and on which stream.
+   * @param options The stream to read on, or an object that has it and says which elements to read.
    * @throws {RangeError} If the range is not in the buffer, or its length is not a multiple of the element size
    * @throws {TypeError} If an argument has the wrong type
    * @throws {ReferenceError} If the buffer was freed or the stream was disposed
    */
-  readSync<T extends TypedArray>(type: TypedArrayConstructor<T>, options: Omit<ReadOptions, "signal"> = {}): T {
+  readSync<T extends TypedArray>(
+    type: TypedArrayConstructor<T>,
+    options: OrStream<Omit<ReadOptions, "signal">> = {},
+  ): T {
+    options = optionsOf(options);
     checkOptions(options, readSyncOptions);
     const { stream, place, byteLength } = this.#readRange(type, options);
     try {
@@ -495,16 +538,17 @@ export class DeviceBuffer implements Disposable {
    * Memory from `CudaDevice.wrap` is not freed: only the buffer becomes unusable. If the memory is still being read or
    * is lent to other processes, it is freed when the reads are done and the other processes have released it.
    *
-   * @param stream The stream to free on. Defaults to the buffer's own stream. Another stream must be ordered after the
-   * work on the buffer's own stream, by waiting for an event. If the buffer's own stream was disposed, the memory is
-   * freed on the device's default stream, after all work of the disposed stream.
+   * @param options The stream to free on, or an object that has it. Defaults to the buffer's own stream. Another stream
+   * must be ordered after the work on the buffer's own stream, by waiting for an event. If the buffer's own stream was
+   * disposed, the memory is freed on the device's default stream, after all work of the disposed stream.
    * @throws {ReferenceError} If the buffer was freed already, or a given stream was disposed
    * @throws {TypeError} If the buffer is part of another buffer or a module's global, or `stream` is not a stream of
    * the same `Cuda` object
    */
-  free(stream?: CudaStream): void {
+  free(options?: OrStream<StreamOption>): void {
     const { stream: own } = this.#allocation;
-    if (stream !== undefined && stream !== own) checkStream(stream, this.#allocation.session);
+    const stream = streamOf(options, freeOptions);
+    if (stream !== undefined && stream !== own) checkStream(stream, this.#allocation.session, freeOptions.usage);
     if (this.#partStream !== undefined) {
       throw new TypeError(
         "Cannot free a part of a buffer, or what as() returns of it: free the whole buffer, which allocate() has returned",

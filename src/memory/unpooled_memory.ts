@@ -7,6 +7,7 @@ import { type Driver, type MemoryRange, memoryType, type PointerAttributes } fro
 import type { OpenedObject } from "../objects/opened_objects.ts";
 import type { CudaDevice } from "../objects/cuda_device.ts";
 import { checkStream, CudaStream } from "../objects/streams/cuda_stream.ts";
+import { optionsOf, type OrStream } from "../objects/streams/stream_option.ts";
 import { Allocation, type AllocationOwner } from "./allocation.ts";
 import { DeviceBuffer } from "./device_buffer.ts";
 import { CudaError, SharingError } from "../support/errors.ts";
@@ -183,10 +184,16 @@ interface Range {
 }
 
 /** Creates a buffer over memory that other code owns. */
-export function wrapMemory(session: Session, device: CudaDevice, range: Range, options: WrapOptions): DeviceBuffer {
+export function wrapMemory(
+  session: Session,
+  device: CudaDevice,
+  range: Range,
+  given: OrStream<WrapOptions>,
+): DeviceBuffer {
   const { address, byteLength } = range;
   checkAddress(address);
   checkByteLength(byteLength, "the size of wrapped memory", 1);
+  const options = optionsOf(given);
   checkOptions(options, wrapOptions);
   const { stream = device.defaultStream } = options;
   checkStream(stream, session);

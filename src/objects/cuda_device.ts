@@ -5,6 +5,7 @@ import type { CompileOptions } from "../compile/compile_options.ts";
 import type { CudaModule } from "./modules/cuda_module.ts";
 import { type GraphMemory, graphMemoryOf } from "./graphs/graph_memory.ts";
 import { CudaStream, progressOf, type StreamOptions, streamOptions } from "./streams/cuda_stream.ts";
+import type { OrStream } from "./streams/stream_option.ts";
 import { type DeviceAttributeName, deviceAttributes } from "../support/device_attributes.ts";
 import type { DeviceBuffer } from "../memory/device_buffer.ts";
 import { checkDevice, registerDevice } from "./device_sessions.ts";
@@ -470,7 +471,7 @@ export class CudaDevice {
    * await stream.finished(); // before the owner frees the memory
    * ```
    */
-  wrap(address: bigint, byteLength: number, options: WrapOptions = {}): DeviceBuffer {
+  wrap(address: bigint, byteLength: number, options: OrStream<WrapOptions> = {}): DeviceBuffer {
     return wrapMemory(this.#session, this, { address, byteLength }, options);
   }
 

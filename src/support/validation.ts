@@ -107,7 +107,8 @@ function refuseOptions(options: unknown, { action, names, required, meantBy }: K
   // Guesses the option that the caller meant from the class of the value: a CudaStream suggests the option "stream".
   const className = whatIs(options).toLowerCase();
   const meant = known.find((name) => className.endsWith(name.toLowerCase())) ?? known[0];
-  const advice = required ?? `an object, such as ${meantBy?.(options) ?? `{ ${meant} }`}, or nothing`;
+  const stream = known.includes("stream") ? "a CudaStream, or " : "";
+  const advice = required ?? `${stream}an object, such as ${meantBy?.(options) ?? `{ ${meant} }`}, or nothing`;
   throw new TypeError(`Cannot ${action} with ${whatIs(options)} as its options: give ${advice}`);
 }
 

@@ -238,7 +238,7 @@ export async function restoreWeights(
       const stated = digest === undefined
         ? {}
         : { digest, share: await sharingOf({ metadata, buffer, tensors, digest }, signal) };
-      publications.push(() => memory.publish(buffer.stream, { ...waiting, metadata, keep, ...stated }));
+      publications.push(() => memory.publish({ ...waiting, metadata, keep, ...stated }));
     }
     await Promise.all(publications.map((publish) => publish()));
   });

@@ -17,6 +17,7 @@ import {
 } from "../../mod.ts";
 import { type FileProgress, type FileSource, openSafetensors } from "../../safetensors.ts";
 import { arrayOf } from "../files/safetensors_files.ts";
+import { optionsOf, type OrStream } from "../objects/streams/stream_option.ts";
 import { isDigest, minimumDigits } from "../support/sha256.ts";
 import { checkBoolean, checkOptions, type KnownOptions } from "../support/validation.ts";
 import { fileDigests } from "./file_digests.ts";
@@ -312,7 +313,7 @@ export async function publishWeights(
       );
     }
     const metadata = encoded.metadata({ digest, rank, set, device: buffer.device });
-    const entry = await memory.publish(buffer.stream, {
+    const entry = await memory.publish({
       ...waiting,
       metadata,
       digest,
@@ -348,8 +349,9 @@ export async function publishWeights(
 export async function mapWeights(
   client: StoreClient,
   name: string,
-  options: MapWeightsOptions = {},
+  given: OrStream<MapWeightsOptions> = {},
 ): Promise<Weights> {
+  const options = optionsOf(given);
   checkOptions(options, mapOptions);
   const [own, digits] = partsOfName(name);
   const { entry, description } = digits === undefined

@@ -176,7 +176,7 @@ testOnEachDriver(
     using foreign = another.device(0).allocate(16);
     using buffer = pool.allocate(16);
     const streams: [stream: Anything, message: string][] = [
-      [{ byteOffset: 8 }, "Cannot use an Object as a stream"],
+      [5, "Cannot use 5 as a stream"],
       [null, "Cannot use null as a stream"],
       [another.device(0).defaultStream, "Cannot use a stream of another Cuda object"],
     ];

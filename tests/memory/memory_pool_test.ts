@@ -86,7 +86,7 @@ testOnEachDriver("invalid streams and devices, and those of another Cuda object,
   using stream = gpu.createStream();
   using foreignStream = foreign.createStream();
   using pool = gpu.createPool();
-  for (const wrong of [{ stream }, 5, "0", foreign] as never[]) {
+  for (const wrong of [pool, 5, "0", foreign] as never[]) {
     assertThrows(
       () => pool.allocate(16, wrong),
       TypeError,

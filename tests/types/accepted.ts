@@ -1,5 +1,13 @@
-// Calls of typed kernels that must compile.
-import { type CudaKernel, type CudaModule, type Pointer, type Ptx, struct } from "../../mod.ts";
+// Calls of typed kernels, and of methods with a stream, that must compile.
+import {
+  type CudaKernel,
+  type CudaModule,
+  type OrStream,
+  type Pointer,
+  type Ptx,
+  type StreamOption,
+  struct,
+} from "../../mod.ts";
 import type * as fixture from "./fixture.ts";
 import { binary, buffer, clamped, doubles, floats, gpu, integers, matrix, module } from "./fixture.ts";
 import { options, ptx, saxpy, stream, text, unsigned, untyped } from "./fixture.ts";
@@ -72,3 +80,15 @@ export const kernel: CudaKernel = untyped.kernel(`${ptx.trim()}_v2`, { parameter
 
 // PTX whose kernels the caller states
 export const stated = text as Ptx<{ fill: [target: Pointer<Int32Array>, value: number] }>;
+
+// a stream alone, in an object, in an object with other options, and in the older form
+floats.copyFrom(buffer, stream);
+floats.copyFrom(buffer, { stream });
+floats.fill(0, { stream, begin: 4 });
+floats.fill(0, stream, { begin: 4 });
+
+// options that an application passes on
+export function zero(options?: OrStream<StreamOption>): void {
+  buffer.fill(0, options);
+  buffer.free(options);
+}

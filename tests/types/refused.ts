@@ -1,4 +1,4 @@
-// Calls of typed kernels that must not compile. messages.md has what the compiler says to each.
+// Calls of typed kernels, and of methods with a stream, that must not compile. messages.md has what the compiler says.
 import { type CudaKernel, type CudaModule, type Pointer, type Ptx, struct, type StructArgument } from "../../mod.ts";
 import type { Kernels } from "./fixture.ts";
 import { binary, buffer, clamped, doubles, floats, gpu, integers, module } from "./fixture.ts";
@@ -143,3 +143,15 @@ export type Constructed = Pointer<Float32ArrayConstructor>;
 
 // @ts-expect-error: kernels of a binary image that were stated otherwise
 gpu.loadModule<{ fill: [value: number] }>(binary).kernel("fill").launch(options, integers);
+
+// @ts-expect-error: a number in the place of a copy's stream
+floats.copyFrom(buffer, 4);
+
+// @ts-expect-error: a stream's handle in the place of the stream
+buffer.free(stream.unsafeHandle);
+
+// @ts-expect-error: a misspelt stream in an object
+floats.fill(0, { steam: stream });
+
+// @ts-expect-error: the stream of a copy given twice
+floats.copyFrom(buffer, stream, { stream, byteOffset: 4 });

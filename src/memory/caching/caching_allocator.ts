@@ -17,8 +17,15 @@ import { Slabs, type SlabSource } from "./slabs.ts";
 import type { OpenedObject, UnfreedMemory } from "../../objects/opened_objects.ts";
 import type { CudaDevice } from "../../objects/cuda_device.ts";
 import { checkStream, type CudaStream } from "../../objects/streams/cuda_stream.ts";
+import { optionsOf, type OrStream, streamOf, type StreamOption } from "../../objects/streams/stream_option.ts";
 import { countOf, placeOf, printAs } from "../../support/printing.ts";
-import { type AllocateAsyncOptions, allocateAsyncOptions, AllocationQueue } from "../pools/allocation_queue.ts";
+import {
+  allocateArrayOptions,
+  type AllocateAsyncOptions,
+  allocateAsyncOptions,
+  allocateOptions,
+  AllocationQueue,
+} from "../pools/allocation_queue.ts";
 import { arrayRequest, type DeviceArray, newArray } from "../device_array.ts";
 import { type ArrayOptions, byteLengthToAllocate } from "../dtypes.ts";
 import { Allocation, type SlabPart } from "../allocation.ts";
@@ -174,16 +181,16 @@ export class CachingAllocator implements Disposable {
    * Allocates memory in stream order: work that is enqueued on the stream afterwards may use it.
    *
    * @param byteLength Size in bytes, at least 1. The address is a multiple of 256.
-   * @param stream The stream to allocate on. Defaults to the device's default stream; required for a pool in host
-   * memory.
+   * @param options The stream to allocate on, or an object that has it. Defaults to the device's default stream;
+   * required for a pool in host memory.
    * @throws {TypeError} If the pool is in host memory and no stream is given, or `stream` is not a stream of the same
    * `Cuda` object
    * @throws {RangeError} If `byteLength` is not a whole number, or is less than 1
    * @throws {ReferenceError} If the allocator or the stream was disposed
    * @throws {CudaError} `cudaErrorMemoryAllocation` if neither the allocator nor its pool has enough memory left
    */
-  allocate(byteLength: number, stream?: CudaStream): DeviceBuffer {
-    const allocationStream = this.#source.allocationStream(stream);
+  allocate(byteLength: number, options?: OrStream<StreamOption>): DeviceBuffer {
+    const allocationStream = this.#source.allocationStream(streamOf(options, allocateOptions));
     return new DeviceBuffer(this.#allocate(byteLength, allocationStream));
   }
 
@@ -194,15 +201,15 @@ export class CachingAllocator implements Disposable {
    * @param length The number of elements, or the shape, such as `{ shape: [480, 640] }`. For elements without a typed
    * array of their own, also the dtype, such as `{ shape: [8], dtype: "bfloat16" }`. Even an array without elements has
    * an address.
-   * @param stream The stream to allocate on. Defaults to the device's default stream; required for a pool in host
-   * memory.
+   * @param options The stream to allocate on, or an object that has it. Defaults to the device's default stream;
+   * required for a pool in host memory.
    * @throws {RangeError} If `length` is not a valid number of elements, or the shape is invalid
    * @throws {TypeError} If the type cannot represent elements of the dtype
    */
   allocateArray<T extends TypedArray>(
     type: TypedArrayConstructor<T>,
     length: number | ArrayOptions & { shape: readonly number[] },
-    stream?: CudaStream,
+    options?: OrStream<StreamOption>,
   ): DeviceArray<T>;
 
   /**
@@ -211,19 +218,19 @@ export class CachingAllocator implements Disposable {
    * `DeviceArray.copyFrom` throw.
    *
    * @param data The elements to copy; the new array has the same element type.
-   * @param stream The stream to allocate and to copy on. Defaults to the device's default stream; required for a pool
-   * in host memory.
+   * @param options The stream to allocate and to copy on, or an object that has it. Defaults to the device's default
+   * stream; required for a pool in host memory.
    * @throws {TypeError} If `data` is not a typed array
    * @throws {RangeError} If `data` has no elements
    */
-  allocateArray<T extends TypedArray>(data: T, stream?: CudaStream): DeviceArray<T>;
+  allocateArray<T extends TypedArray>(data: T, options?: OrStream<StreamOption>): DeviceArray<T>;
   allocateArray<T extends TypedArray>(
     source: TypedArrayConstructor<T> | T,
-    lengthOrStream?: number | ArrayOptions | CudaStream,
-    stream?: CudaStream,
+    lengthOrOptions?: number | ArrayOptions | OrStream<StreamOption>,
+    options?: OrStream<StreamOption>,
   ): DeviceArray<T> {
-    const request = arrayRequest(source, lengthOrStream, stream);
-    const allocationStream = this.#source.allocationStream(request.stream);
+    const request = arrayRequest(source, lengthOrOptions, options);
+    const allocationStream = this.#source.allocationStream(streamOf(request.stream, allocateArrayOptions));
     const byteLength = byteLengthToAllocate(request.type, request);
     return newArray(request, this.#allocate(byteLength, allocationStream));
   }
@@ -243,7 +250,8 @@ export class CachingAllocator implements Disposable {
    * @throws {CudaError} `cudaErrorMemoryAllocation`, at once, if the allocator, its pool or the device can never
    * provide that much memory
    */
-  async allocateAsync(byteLength: number, options: AllocateAsyncOptions = {}): Promise<DeviceBuffer> {
+  async allocateAsync(byteLength: number, options: OrStream<AllocateAsyncOptions> = {}): Promise<DeviceBuffer> {
+    options = optionsOf(options);
     checkOptions(options, allocateAsyncOptions);
     const { stream: given, signal } = options;
     const stream = this.#source.allocationStream(given);

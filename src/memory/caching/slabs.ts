@@ -2,6 +2,7 @@ import { type BlockOwner, blocksOf, largestFreeOf, type Slab, SlabBlock, usedBlo
 import { blockAlignment, maximumSlabByteLengthFor, refusalOfSlab } from "./allocator_options.ts";
 import { FreeList } from "./free_list.ts";
 import { checkStream, type CudaStream, whenStreamDisposed } from "../../objects/streams/cuda_stream.ts";
+import { allocateOptions } from "../pools/allocation_queue.ts";
 import { allocationOf, type DeviceBuffer } from "../device_buffer.ts";
 import { synchronizeSoonIdle } from "../freed_streams.ts";
 import type { CacheMemory } from "../pools/memory_registry.ts";
@@ -223,7 +224,7 @@ export class Slabs implements CacheMemory {
   }
 
   #otherListOf(stream: CudaStream): FreeList {
-    checkStream(stream, this.#session);
+    checkStream(stream, this.#session, allocateOptions.usage);
     void stream.unsafeHandle;
     let list = this.#listByStream.get(stream);
     if (list === undefined) {

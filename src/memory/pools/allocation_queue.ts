@@ -4,6 +4,7 @@
  * @module
  */
 import { type CudaStream, whenStreamDisposed } from "../../objects/streams/cuda_stream.ts";
+import type { KnownStreamOptions, StreamOption } from "../../objects/streams/stream_option.ts";
 import type { CudaDevice } from "../../objects/cuda_device.ts";
 import type { Session } from "../../session.ts";
 import { cannot, driverErrorOf } from "../../support/driver_errors.ts";
@@ -28,6 +29,20 @@ export interface AllocateAsyncOptions extends WaitOptions {
 export const allocateAsyncOptions: KnownOptions<AllocateAsyncOptions> = {
   action: "allocate memory",
   names: { stream: true, signal: true },
+};
+
+/** Describes the options of an allocation that does not wait. */
+export const allocateOptions: KnownStreamOptions<StreamOption> = {
+  action: "allocate memory",
+  names: { stream: true },
+  instead: { signal: "allocate does not wait; use await allocateAsync(byteLength, { stream, signal })" },
+  usage: "allocate(byteLength, stream) or allocate(byteLength, { stream })",
+};
+/** Describes the options of an allocation of an array. */
+export const allocateArrayOptions: KnownStreamOptions<StreamOption> = {
+  action: "allocate an array",
+  names: { stream: true },
+  usage: "allocateArray(type, length, stream) or allocateArray(type, length, { stream })",
 };
 
 /** An allocation that may have to wait for memory. */

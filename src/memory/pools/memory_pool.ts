@@ -1,4 +1,9 @@
-import { type AllocateAsyncOptions, allocateAsyncOptions } from "./allocation_queue.ts";
+import {
+  allocateArrayOptions,
+  type AllocateAsyncOptions,
+  allocateAsyncOptions,
+  allocateOptions,
+} from "./allocation_queue.ts";
 import type { CachingAllocatorOptions } from "../caching/allocator_options.ts";
 import { CachingAllocator } from "../caching/caching_allocator.ts";
 import type { SlabSource } from "../caching/slabs.ts";
@@ -18,6 +23,7 @@ import { PoolMemory } from "./pool_memory.ts";
 import { memHandleType, type MemLocation } from "../../driver.ts";
 import type { CudaDevice } from "../../objects/cuda_device.ts";
 import { checkStream, type CudaStream } from "../../objects/streams/cuda_stream.ts";
+import { optionsOf, type OrStream, streamOf, type StreamOption } from "../../objects/streams/stream_option.ts";
 import type { Session } from "../../session.ts";
 import { cannot } from "../../support/driver_errors.ts";
 import { CudaError } from "../../support/errors.ts";
@@ -174,8 +180,8 @@ export class MemoryPool implements Disposable {
    * Allocates memory in stream order: work that is enqueued on the stream afterwards may use it.
    *
    * @param byteLength Size in bytes, at least 1.
-   * @param stream The stream to allocate on. Defaults to the device's default stream; required for a pool in host
-   * memory.
+   * @param options The stream to allocate on, or an object that has it. Defaults to the device's default stream;
+   * required for a pool in host memory.
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY__POOLS.html
    * @throws {TypeError} If the pool is in host memory and no stream is given, or `stream` is not a stream of the same
    * `Cuda` object
@@ -183,10 +189,10 @@ export class MemoryPool implements Disposable {
    * @throws {ReferenceError} If the pool or the stream was disposed
    * @throws {CudaError} `cudaErrorMemoryAllocation` if too little memory is left
    */
-  allocate(byteLength: number, stream?: CudaStream): DeviceBuffer {
+  allocate(byteLength: number, options?: OrStream<StreamOption>): DeviceBuffer {
     if (typeof byteLength === "function") refuseType(byteLength);
-    const allocationStream = this.#allocationStream(stream);
-    checkStream(allocationStream, this.#session);
+    const allocationStream = this.#allocationStream(streamOf(options, allocateOptions));
+    checkStream(allocationStream, this.#session, allocateOptions.usage);
     return new DeviceBuffer(this.#memory.allocate(byteLength, allocationStream));
   }
 
@@ -197,15 +203,15 @@ export class MemoryPool implements Disposable {
    * @param length The number of elements, or the shape, such as `{ shape: [480, 640] }`. For elements without a typed
    * array of their own, also the dtype, such as `{ shape: [8], dtype: "bfloat16" }`. Even an array without elements has
    * an address.
-   * @param stream The stream to allocate on. Defaults to the device's default stream; required for a pool in host
-   * memory.
+   * @param options The stream to allocate on, or an object that has it. Defaults to the device's default stream;
+   * required for a pool in host memory.
    * @throws {RangeError} If `length` is not a valid number of elements, or the shape is invalid
    * @throws {TypeError} If the type cannot represent elements of the dtype
    */
   allocateArray<T extends TypedArray>(
     type: TypedArrayConstructor<T>,
     length: number | ArrayOptions & { shape: readonly number[] },
-    stream?: CudaStream,
+    options?: OrStream<StreamOption>,
   ): DeviceArray<T>;
 
   /**
@@ -214,8 +220,8 @@ export class MemoryPool implements Disposable {
    * `DeviceArray.copyFrom` throw.
    *
    * @param data The elements to copy; the new array has the same element type.
-   * @param stream The stream to allocate and to copy on. Defaults to the device's default stream; required for a pool
-   * in host memory.
+   * @param options The stream to allocate and to copy on, or an object that has it. Defaults to the device's default
+   * stream; required for a pool in host memory.
    * @throws {TypeError} If `data` is not a typed array
    * @throws {RangeError} If `data` has no elements
    *
@@ -230,15 +236,15 @@ export class MemoryPool implements Disposable {
    * console.log(await x.toTypedArray());
    * ```
    */
-  allocateArray<T extends TypedArray>(data: T, stream?: CudaStream): DeviceArray<T>;
+  allocateArray<T extends TypedArray>(data: T, options?: OrStream<StreamOption>): DeviceArray<T>;
   allocateArray<T extends TypedArray>(
     source: TypedArrayConstructor<T> | T,
-    lengthOrStream?: number | ArrayOptions | CudaStream,
-    stream?: CudaStream,
+    lengthOrOptions?: number | ArrayOptions | OrStream<StreamOption>,
+    options?: OrStream<StreamOption>,
   ): DeviceArray<T> {
-    const request = arrayRequest(source, lengthOrStream, stream);
-    const allocationStream = this.#allocationStream(request.stream);
-    checkStream(allocationStream, this.#session);
+    const request = arrayRequest(source, lengthOrOptions, options);
+    const allocationStream = this.#allocationStream(streamOf(request.stream, allocateArrayOptions));
+    checkStream(allocationStream, this.#session, allocateArrayOptions.usage);
     const byteLength = byteLengthToAllocate(request.type, request);
     return newArray(request, this.#memory.allocate(byteLength, allocationStream));
   }
@@ -258,7 +264,8 @@ export class MemoryPool implements Disposable {
    * @throws {CudaError} `cudaErrorMemoryAllocation`, at once, if the pool or its device can never provide that much
    * memory
    */
-  async allocateAsync(byteLength: number, options: AllocateAsyncOptions = {}): Promise<DeviceBuffer> {
+  async allocateAsync(byteLength: number, options: OrStream<AllocateAsyncOptions> = {}): Promise<DeviceBuffer> {
+    options = optionsOf(options);
     checkOptions(options, allocateAsyncOptions);
     const { stream: given, signal } = options;
     const stream = this.#allocationStream(given);
@@ -428,7 +435,9 @@ export class MemoryPool implements Disposable {
   #allocationStream(stream: CudaStream | undefined): CudaStream {
     const allocationStream = stream === undefined ? this.device?.defaultStream : stream;
     if (allocationStream === undefined) {
-      throw new TypeError("Cannot allocate from a pool in host memory without a stream: give one");
+      throw new TypeError(
+        "Cannot allocate from a pool in host memory without a stream: give one, as in allocate(byteLength, { stream })",
+      );
     }
     return allocationStream;
   }

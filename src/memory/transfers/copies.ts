@@ -6,18 +6,19 @@
  */
 import type { CudaDevice } from "../../objects/cuda_device.ts";
 import type { CudaStream } from "../../objects/streams/cuda_stream.ts";
+import type { KnownStreamOptions, StreamOption } from "../../objects/streams/stream_option.ts";
 import type { Session } from "../../session.ts";
 import { countOf } from "../../support/printing.ts";
 import type { Allocation } from "../allocation.ts";
 import type { Access } from "../pools/pool_attributes.ts";
 import { cannot } from "../../support/driver_errors.ts";
 import { CudaError } from "../../support/errors.ts";
-import { checkByteLength, checkNumber, type KnownOptions } from "../../support/validation.ts";
+import { checkByteLength, checkNumber } from "../../support/validation.ts";
 import type { ElementBits } from "./elements.ts";
 import { RangeError, TypeError } from "../../support/program_errors.ts";
 
-/** The offset at which a copy or a fill starts. */
-export interface CopyOptions {
+/** The stream of a copy or a fill, and the offset at which it starts. */
+export interface CopyOptions extends StreamOption {
   /** Offset in bytes into the buffer whose method is called, never into the other buffer. Defaults to 0. */
   byteOffset?: number;
 }
@@ -297,7 +298,7 @@ function peerHint(
  */
 const elementsToCopy = 4096;
 
-/** The part of a buffer or an array that a fill sets. Defaults to all of it. */
+/** The stream of a fill, and the part of the buffer or the array that it sets. Defaults to all of it. */
 export interface FillOptions extends CopyOptions {
   /** Number of bytes to set. Defaults to the rest of the buffer. In an array, it must be a whole number of elements. */
   byteLength?: number;
@@ -308,9 +309,18 @@ export interface FillOptions extends CopyOptions {
 }
 
 /** Describes the options of a fill, for validation by `checkOptions`. */
-export const fillOptions: KnownOptions<FillOptions> = {
+export const fillOptions: KnownStreamOptions<FillOptions> = {
   action: "fill a buffer",
-  names: { byteOffset: true, byteLength: true, begin: true, end: true },
+  names: { stream: true, byteOffset: true, byteLength: true, begin: true, end: true },
+  usage: "fill(byte, stream) or fill(byte, { stream, byteOffset, byteLength })",
+  meantBy: (value) => typeof value === "number" ? `{ byteOffset: ${value} }` : undefined,
+};
+
+/** As `fillOptions`, for a fill of an array. */
+export const fillArrayOptions: KnownStreamOptions<FillOptions> = {
+  ...fillOptions,
+  usage: "fill(value, stream) or fill(value, { stream, begin, end })",
+  meantBy: (value) => typeof value === "number" ? `{ begin: ${value} }` : undefined,
 };
 
 /** Returns the bytes that a fill of an array sets. Throws unless they are whole elements of the array. */

@@ -52,8 +52,10 @@ const forLibrary = { forLibrary: true };
 
 /** Returns advice to append to the error for a value that is not a stream. */
 function streamAdvice(value: unknown, usage: string | undefined): string {
-  if (usage !== undefined) return `, as in ${usage}`;
-  if (typeof value === "number" || typeof value === "bigint") return ", or CudaDevice.defaultStream";
+  const isHandle = typeof value === "number" || typeof value === "bigint";
+  const defaultAdvice = isHandle ? ", or CudaDevice.defaultStream" : "";
+  if (usage !== undefined) return `${defaultAdvice}, as in ${usage}`;
+  if (isHandle) return defaultAdvice;
   return typeof value === "object" && value !== null && "stream" in value ? ", not an object that has one" : "";
 }
 

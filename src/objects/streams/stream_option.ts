@@ -39,6 +39,14 @@ export function streamOf(
   return given === undefined || given instanceof CudaStream ? given : namedOptions(given, undefined, known).stream;
 }
 
+/** Returns whether a call in its form `(stream, options)` has no options besides the stream. */
+export function hasStreamAlone<Options extends StreamOption>(
+  given: OrStream<Options> | undefined,
+  rest: Options | undefined,
+): given is CudaStream | undefined {
+  return rest === undefined && (given === undefined || given instanceof CudaStream);
+}
+
 /**
  * Checks and returns the options of a call in its form `(stream, options)` or `(options)`. A value in the place of the
  * stream that is neither is returned as the stream, whose check refuses it.

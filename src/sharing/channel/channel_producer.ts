@@ -1,4 +1,5 @@
 import type { CudaStream } from "../../objects/streams/cuda_stream.ts";
+import { optionsOf, type OrStream } from "../../objects/streams/stream_option.ts";
 import { withoutCollectiveErrors } from "../../objects/device_sessions.ts";
 import { countOf, printAs, refuseUsing } from "../../support/printing.ts";
 import type { DeviceBuffer } from "../../memory/device_buffer.ts";
@@ -290,13 +291,14 @@ export class ChannelProducer implements AsyncDisposable {
    * @throws {ReferenceError} If the slot was sent or returned, or the channel has ended
    * @throws {CudaError} If no event can be recorded on the stream; the slot is then still reserved
    */
-  send(slot: Slot, options: SendFrameOptions = {}): void {
+  send(slot: Slot, options: OrStream<SendFrameOptions> = {}): void {
     if (this.#end !== undefined) throw this.#end.error;
     if (!(slot instanceof Slot)) {
       throw new TypeError(
         `Cannot send ${whatIs(slot, "Slot")} in "${this.name}": give a slot that its reserve returned`,
       );
     }
+    options = optionsOf(options);
     checkOptions(options, sendFrameOptions);
     this.#slots.checkReserved(slot);
     const { byteLength = this.slotByteLength, stream = slot.buffer.stream } = options;

@@ -1,5 +1,11 @@
 import { countOf, placeOf, printAs, stateOf } from "../../support/printing.ts";
 import { checkStream, type CudaStream } from "../../objects/streams/cuda_stream.ts";
+import {
+  type KnownStreamOptions,
+  type OrStream,
+  streamOf,
+  type StreamOption,
+} from "../../objects/streams/stream_option.ts";
 import { Allocation } from "../../memory/allocation.ts";
 import { allocationOf, DeviceBuffer } from "../../memory/device_buffer.ts";
 import { ignoreLoss } from "../../support/driver_errors.ts";
@@ -59,6 +65,12 @@ export class Slot implements Disposable {
   }
 }
 
+const releaseOptions: KnownStreamOptions<StreamOption> = {
+  action: "release a slot",
+  names: { stream: true },
+  usage: "release(stream) or release({ stream })",
+};
+
 /** The operations of a consumer that its slots call. */
 export interface ReceivedSlotOwner {
   readonly session: Session;
@@ -114,14 +126,17 @@ export class ReceivedSlot<Metadata = JsonValue> implements Disposable {
   /**
    * Releases the slot in stream order: the producer may write it again once the stream has finished its current work.
    *
-   * @param stream the stream whose current work uses the slot; defaults to the buffer's own stream
+   * @param options the stream whose current work uses the slot, or an object that has it; defaults to the buffer's own
+   * stream
    * @throws {TypeError} If `stream` is not a CudaStream of the same `Cuda` object
    * @throws {ReferenceError} If the slot was released, or if the consumer or the stream was disposed
    * @throws {CudaError} If no event can be recorded on the stream; the slot is then still held
    */
-  release(stream: CudaStream = this.buffer.stream): void {
+  release(options?: OrStream<StreamOption>): void {
     if (!this.#owner.isHeld(this)) throw new ReferenceError(`Cannot release frame ${this.sequence}: it was released`);
-    checkStream(stream, this.#owner.session);
+    const given = streamOf(options, releaseOptions);
+    const stream = given === undefined ? this.buffer.stream : given;
+    checkStream(stream, this.#owner.session, releaseOptions.usage);
     // Throws if the stream is disposed, before anything changes, so that the slot stays held.
     void stream.unsafeHandle;
     this.#owner.release(this, stream);

@@ -1,5 +1,6 @@
 import type { CudaDevice } from "../../objects/cuda_device.ts";
 import { checkStream, type CudaStream } from "../../objects/streams/cuda_stream.ts";
+import { optionsOf, type OrStream } from "../../objects/streams/stream_option.ts";
 import { countOf, printAs, refuseUsing } from "../../support/printing.ts";
 import { DeviceArray } from "../../memory/device_array.ts";
 import { allocationOf, DeviceBuffer } from "../../memory/device_buffer.ts";
@@ -283,8 +284,9 @@ export class Exporter implements AsyncDisposable {
    * @throws {SharingError} `too-large` if the buffer's allocation in the pool is too large for any process to import
    * @throws {CudaError} If the driver cannot export the memory, or the device was lost
    */
-  offer(name: string, source: DeviceBuffer | MemoryPool, options: OfferOptions = {}): Offer {
+  offer(name: string, source: DeviceBuffer | MemoryPool, options: OrStream<OfferOptions> = {}): Offer {
     this.#checkNew(name);
+    options = optionsOf(options);
     checkOptions(options, offerOptions);
     if (options.stream !== undefined && source instanceof MemoryPool) {
       throw new TypeError(`Cannot offer "${name}": a whole pool has no ready event; offer its buffers instead`);

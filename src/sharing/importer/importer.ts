@@ -1,5 +1,6 @@
 import { Cuda, sessionOf } from "../../objects/cuda.ts";
 import type { CudaStream } from "../../objects/streams/cuda_stream.ts";
+import { optionsOf, type OrStream } from "../../objects/streams/stream_option.ts";
 import type { OpenedObject, OpenedObjects } from "../../objects/opened_objects.ts";
 import { finishedWithoutErrors } from "../../objects/device_sessions.ts";
 import { countOf, escapeControls, printAs, refuseUsing } from "../../support/printing.ts";
@@ -358,8 +359,9 @@ export class Importer implements AsyncDisposable {
    */
   async channel<Metadata = JsonValue, FrameMetadata = JsonValue>(
     name: string,
-    options: ConsumerOptions = {},
+    options: OrStream<ConsumerOptions> = {},
   ): Promise<ChannelConsumer<Metadata, FrameMetadata>> {
+    options = optionsOf(options);
     checkOptions(options, consumerOptions);
     const { stream, signal } = options;
     if (stream !== undefined) this.#memory.checkStream(stream);
@@ -454,10 +456,11 @@ export class Importer implements AsyncDisposable {
     return new RemoteOffer(state, this.#owner);
   }
 
-  #map(state: RemoteOfferState, options: MapOptions): Promise<DeviceBuffer> {
+  #map(state: RemoteOfferState, options: OrStream<MapOptions>): Promise<DeviceBuffer> {
     // Not an async function: when thousands of readable offers are mapped, the additional microtasks would be
     // noticeable.
     try {
+      options = optionsOf(options);
       checkOptions(options, mapOptions);
       const { stream, signal } = options;
       throwIfAborted(signal);

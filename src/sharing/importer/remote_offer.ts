@@ -1,4 +1,5 @@
 import type { CudaStream } from "../../objects/streams/cuda_stream.ts";
+import type { OrStream } from "../../objects/streams/stream_option.ts";
 import { countOf, printAs } from "../../support/printing.ts";
 import { checkElements } from "../../memory/buffer_arguments.ts";
 import { DeviceArray } from "../../memory/device_array.ts";
@@ -22,7 +23,7 @@ export interface MapOptions extends WaitOptions {
 
 /** The operations of an importer that its `RemoteOffer` objects call. */
 export interface RemoteOfferOwner {
-  map(state: RemoteOfferState, options: MapOptions): Promise<DeviceBuffer>;
+  map(state: RemoteOfferState, options: OrStream<MapOptions>): Promise<DeviceBuffer>;
   importPool(state: RemoteOfferState): ImportedMemoryPool;
 }
 
@@ -157,7 +158,7 @@ export class RemoteOffer<Metadata = JsonValue> {
    * `device-not-visible`, `size-mismatch` if the memory is smaller than the exporter stated
    * @throws {CudaError} If the driver cannot map the memory
    */
-  map(options: MapOptions = {}): Promise<DeviceBuffer> {
+  map(options: OrStream<MapOptions> = {}): Promise<DeviceBuffer> {
     return this.#owner.map(this.#state, options);
   }
 
@@ -176,7 +177,10 @@ export class RemoteOffer<Metadata = JsonValue> {
    * @throws {SharingError} In the same cases as `map`
    * @throws {CudaError} If the driver cannot map the memory
    */
-  mapArray<T extends TypedArray>(type: TypedArrayConstructor<T>, options?: MapOptions): Promise<DeviceArray<T>>;
+  mapArray<T extends TypedArray>(
+    type: TypedArrayConstructor<T>,
+    options?: OrStream<MapOptions>,
+  ): Promise<DeviceArray<T>>;
 
   /**
    * Like the other overload, but takes the element type from the `dtype` in the offer's metadata. `Exporter.offer` adds
@@ -202,10 +206,10 @@ export class RemoteOffer<Metadata = JsonValue> {
    * console.log(mapped.type.name, mapped.shape);
    * ```
    */
-  mapArray(options?: MapOptions): Promise<DeviceArray<TypedArray>>;
+  mapArray(options?: OrStream<MapOptions>): Promise<DeviceArray<TypedArray>>;
   async mapArray(
-    typeOrOptions?: TypedArrayConstructor<TypedArray> | MapOptions,
-    optionsOfType: MapOptions = {},
+    typeOrOptions?: TypedArrayConstructor<TypedArray> | OrStream<MapOptions>,
+    optionsOfType: OrStream<MapOptions> = {},
   ): Promise<DeviceArray<TypedArray>> {
     const isTyped = typeof typeOrOptions !== "object" && typeOrOptions !== undefined;
     const options = isTyped ? optionsOfType : typeOrOptions ?? {};

@@ -1,4 +1,12 @@
-import { checkStream, type CudaStream } from "../../objects/streams/cuda_stream.ts";
+import { checkStream, CudaStream } from "../../objects/streams/cuda_stream.ts";
+import {
+  hasStreamAlone,
+  type KnownStreamOptions,
+  namedOptions,
+  optionsOf,
+  type OrStream,
+  type StreamOption,
+} from "../../objects/streams/stream_option.ts";
 import { allocationOf, type DeviceBuffer } from "../../memory/device_buffer.ts";
 import { WholeMemory } from "../../memory/virtual/whole_memory.ts";
 import { SharingError } from "../../support/errors.ts";
@@ -98,7 +106,8 @@ export class StoredMemory implements AsyncDisposable {
    * previous generation keep it.
    *
    * @returns The entry, with the same buffer: it can sleep, as that of `StoreClient.mapEntry` can
-   * @param stream the stream that writes the memory; by default, the buffer's own stream
+   * @param options the stream that writes the memory, or an object with it and what follows; by default, the buffer's
+   * own stream
    * @param options.metadata replaces the metadata that the memory was created with, for information that is available
    * only after the memory was written. Stores of earlier versions ignore all of these options
    * @param options.digest a digest of the contents, as 64 hexadecimal digits, by which `map` finds this generation
@@ -111,12 +120,17 @@ export class StoredMemory implements AsyncDisposable {
    * @throws {SharingError} `not-permitted` if another user has published the name; `peer-gone` if the store is gone, or
    * was restarted and has lost the memory, or if another rank has exited before all have published
    */
-  async publish(
-    stream: CudaStream = this.buffer.stream,
-    options: PublishEntryOptions = {},
-  ): Promise<MappedEntry> {
+  publish(options?: OrStream<PublishEntryOptions>): Promise<MappedEntry>;
+  /** @ignore */
+  publish(
+    stream: CudaStream | undefined,
+    options: Omit<PublishEntryOptions, "stream"> | undefined,
+  ): Promise<MappedEntry>;
+  async publish(given?: OrStream<PublishEntryOptions>, rest?: PublishEntryOptions): Promise<MappedEntry> {
     const what = `Cannot publish ${JSON.stringify(this.name)}`;
-    checkOptions(options, publishOptions);
+    const options = hasStreamAlone(given, rest) ? {} : namedOptions(given, rest, publishOptions);
+    const { stream = given instanceof CudaStream ? given : this.buffer.stream } = options;
+    checkStream(stream, allocationOf(this.buffer).session, publishOptions.usage);
     const json = encodeMetadata(options.metadata, maximumEntryMetadata);
     const { digest, keep = false, share, signal } = options;
     throwIfAborted(signal);
@@ -206,7 +220,7 @@ export interface CreateOnceOptions extends CreateEntryOptions {
 }
 
 /** Options of `StoredMemory.publish`. */
-export interface PublishEntryOptions {
+export interface PublishEntryOptions extends StreamOption {
   /** Replaces the metadata that was passed to `StoreClient.create`: any JSON value of at most 4 MiB. */
   metadata?: JsonValue;
   /** A digest of the contents, as 64 hexadecimal digits, by which the memory is found by `StoreClient.map`. */
@@ -347,9 +361,10 @@ const createOptions: KnownOptions<CreateOnceOptions> = {
     signal: true,
   },
 };
-const publishOptions: KnownOptions<PublishEntryOptions> = {
+const publishOptions: KnownStreamOptions<PublishEntryOptions> = {
   action: "publish memory of a store",
-  names: { metadata: true, digest: true, keep: true, share: true, signal: true },
+  usage: "publish(stream) or publish({ stream, metadata })",
+  names: { stream: true, metadata: true, digest: true, keep: true, share: true, signal: true },
 };
 const shareOptions: KnownOptions<ShareMemoryOptions> = {
   action: "share memory of a store",
@@ -476,15 +491,16 @@ export class StoreClient implements AsyncDisposable {
    * quota, which is checked at the call and during the wait; `in-use` if another process writes the memory of this rank;
    * `not-supported` if `rank` is given and the store is of an earlier version; `device-not-visible`, `peer-gone`
    */
-  create(name: string, byteLength: number, options?: CreateEntryOptions): Promise<StoredMemory>;
+  create(name: string, byteLength: number, options?: OrStream<CreateEntryOptions>): Promise<StoredMemory>;
   async create(
     name: string,
     byteLength: number,
-    options: CreateEntryOptions & { once?: boolean; replaces?: number } = {},
+    given: OrStream<CreateEntryOptions & { once?: boolean; replaces?: number }> = {},
   ): Promise<StoredMemory | undefined> {
     this.#check();
     checkOfferName(name);
     checkByteLength(byteLength, "the size of memory in a store", 1);
+    const options = optionsOf(given);
     checkOptions(options, createOptions);
     const { device = options.stream?.device ?? this.#cuda.device(0), metadata, once = false, replaces, signal } =
       options;
@@ -602,8 +618,8 @@ export class StoreClient implements AsyncDisposable {
    * published the memory; `limit-exceeded` if this user holds too much memory that other users have replaced or
    * removed, or if too many requests wait
    */
-  async map(name: string, options: MapEntryOptions = {}): Promise<DeviceBuffer> {
-    return (await this.#mapEntry(name, options, { brief: true })).mapped.buffer;
+  async map(name: string, options: OrStream<MapEntryOptions> = {}): Promise<DeviceBuffer> {
+    return (await this.#mapEntry(name, optionsOf(options), { brief: true })).mapped.buffer;
   }
 
   /**
@@ -621,8 +637,8 @@ export class StoreClient implements AsyncDisposable {
    * await entry.wake(); // maps it at the same addresses
    * ```
    */
-  async mapEntry(name: string, options: MapEntryOptions = {}): Promise<MappedEntry> {
-    const { mapped, hold, document } = await this.#mapEntry(name, options, {});
+  async mapEntry(name: string, options: OrStream<MapEntryOptions> = {}): Promise<MappedEntry> {
+    const { mapped, hold, document } = await this.#mapEntry(name, optionsOf(options), {});
     const generation = numberOf(document, "generation", 1);
     const digest = textOrUndefined(document, "digest");
     return this.#entryOf({ name, mapped, hold, generation, digest, metadata: memberOf(document, "metadata") });

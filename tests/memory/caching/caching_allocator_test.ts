@@ -725,7 +725,7 @@ testOnEachDriver(
     using foreign = other.device(0).createStream();
     using pool = gpu.createPool();
     using allocator = create(pool);
-    for (const wrong of [{ stream }, 5] as never[]) {
+    for (const wrong of [stream.device, 5] as never[]) {
       assertThrows(
         () => allocator.allocate(16, wrong),
         TypeError,

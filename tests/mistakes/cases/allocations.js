@@ -44,8 +44,20 @@ mistake("stream 0", ({ pool }) => {
   pool.allocate(1024, 0);
 });
 
-mistake("the stream in an object", ({ pool, stream }) => {
-  pool.allocate(1024, { stream });
+mistake("a misspelt stream in an object", ({ pool, stream }) => {
+  pool.allocate(1024, { steam: stream });
+});
+
+mistake("a buffer in the place of the stream", ({ pool, buffer }) => {
+  pool.allocate(1024, buffer);
+});
+
+mistake("the handle of a stream in an object", ({ pool, stream }) => {
+  pool.allocate(1024, { stream: stream.unsafeHandle });
+});
+
+mistake("a signal for allocate", ({ pool, stream }) => {
+  pool.allocate(1024, { stream, signal: AbortSignal.timeout(1000) });
 });
 
 mistake("a stream of another open()", ({ pool }) => {
@@ -88,8 +100,8 @@ mistake("a negative length", ({ pool, stream }) => {
   pool.allocateArray(Float32Array, -1, stream);
 });
 
-mistake("the stream of allocateAsync not in an object", async ({ pool, stream }) => {
-  await pool.allocateAsync(1024, stream);
+mistake("the signal of allocateAsync not in an object", async ({ pool }) => {
+  await pool.allocateAsync(1024, AbortSignal.timeout(1000));
 });
 
 mistake("allocateAsync of more than the pool's maximum", async ({ gpu, stream }) => {
@@ -136,8 +148,8 @@ mistake("memory of another device wrapped", ({ gpu, peer }) => {
   gpu.wrap(peer.allocate(64).address, 64);
 });
 
-mistake("the stream of wrapped memory without its name", ({ gpu, buffer, stream }) => {
-  gpu.wrap(buffer.address, 64, stream);
+mistake("an event in the place of the stream of wrapped memory", ({ gpu, buffer, event }) => {
+  gpu.wrap(buffer.address, 64, event);
 });
 
 mistake("wrapped memory exported", ({ gpu, buffer }) => {

@@ -54,8 +54,16 @@ mistake("a copy between elements of one array that overlap", ({ x }) => {
   x.subarray(0, 1000).copyFrom(x.subarray(10, 1010));
 });
 
-mistake("options in the place of the stream", ({ x }) => {
-  x.copyFrom(new Float32Array(4), { byteOffset: 16 });
+mistake("the offset in the place of the stream", ({ x }) => {
+  x.copyFrom(new Float32Array(4), 16);
+});
+
+mistake("options of a copy given twice", ({ x, stream }) => {
+  x.copyFrom(new Float32Array(4), { stream }, { byteOffset: 16 });
+});
+
+mistake("the stream of a copy given twice", ({ x, stream }) => {
+  x.copyFrom(new Float32Array(4), stream, { stream, byteOffset: 16 });
 });
 
 mistake("the offset as a number", ({ x, stream }) => {
@@ -148,8 +156,8 @@ mistake("fill from begin to past the end", ({ x, stream }) => {
   x.fill(0, stream, { begin: 0, end: 2000 });
 });
 
-mistake("fill options in the place of the stream", ({ buffer }) => {
-  buffer.fill(0, { byteOffset: 8 });
+mistake("a misspelt option of a fill", ({ buffer, stream }) => {
+  buffer.fill(0, { stream, offset: 8 });
 });
 
 mistake("fill past the end", ({ buffer, stream }) => {

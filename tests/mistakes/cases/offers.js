@@ -172,7 +172,7 @@ mistake("a stream of another open() to map on", async ({ connect, exporter, weig
   await offer.map({ stream });
 });
 
-mistake("a stream for map, not in an object", async ({ connect, exporter, weights, stream }) => {
+mistake("a stream of another open() for map", async ({ connect, exporter, weights, stream }) => {
   exporter.offer("weights", weights);
   const importer = await connect();
   const offer = await importer.offer("weights");

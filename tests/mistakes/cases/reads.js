@@ -19,8 +19,8 @@ mistake("floats read as doubles", async ({ x }) => {
   await x.read(Float64Array);
 });
 
-mistake("the stream in the place of the options", async ({ x, stream }) => {
-  await x.read(Float32Array, stream);
+mistake("the number of the stream in the place of the options", async ({ x, stream }) => {
+  await x.read(Float32Array, stream.unsafeHandle);
 });
 
 mistake("the length in the place of the options", async ({ x }) => {
