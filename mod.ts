@@ -28,14 +28,10 @@ export { version } from "./src/support/version.ts";
 export { Cuda } from "./src/objects/cuda.ts";
 export { CudaDevice } from "./src/objects/cuda_device.ts";
 export type { DeviceAttributeName } from "./src/support/device_attributes.ts";
-export {
-  CudaGraph,
-  CudaGraphExec,
-  type DotOptions,
-  GraphNode,
-  type GraphNodeType,
-  type InstantiateOptions,
-} from "./src/objects/graphs/cuda_graph.ts";
+export { CudaGraph, CudaGraphExec, type DotOptions, type InstantiateOptions } from "./src/objects/graphs/cuda_graph.ts";
+export { GraphNode, type GraphNodeType } from "./src/objects/graphs/graph_node.ts";
+export type { ConditionalOptions, KernelNodeOptions, NodeOptions } from "./src/objects/graphs/graph_nodes.ts";
+export { type ConditionOptions, GraphCondition } from "./src/objects/graphs/graph_condition.ts";
 export type { GraphMemory } from "./src/objects/graphs/graph_memory.ts";
 export { type CaptureOptions, GraphCapture } from "./src/objects/graphs/graph_capture.ts";
 export { CudaStream, type StreamOptions } from "./src/objects/streams/cuda_stream.ts";

@@ -132,8 +132,11 @@ export const graphInstantiateFlags = { autoFreeOnLaunch: 1, useNodePriority: 8 }
 /** The values of `cudaGraphMemAttributeType`: 64-bit byte counts. Only the high marks can be set, and only to 0. */
 export const graphMemAttribute = { usedCurrent: 0, usedHigh: 1, reservedCurrent: 2, reservedHigh: 3 } as const;
 
-/** The flags of `cudaGraphDebugDotPrint` that the library uses. Further bits select single kinds of details. */
-export const graphDotFlags = { none: 0, verbose: 1 } as const;
+/**
+ * The flags of `cudaGraphDebugDotPrint` that the library uses: everything that there is to say of nodes, or the nodes'
+ * handles beside their types. Further bits select other details.
+ */
+export const graphDotFlags = { none: 0, verbose: 1, handles: 1024 } as const;
 
 /** The size of `cudaMemPoolPtrExportData` in bytes. */
 export const exportDataByteLength = 64;
@@ -300,7 +303,7 @@ export interface BatchedCopy {
 }
 
 /** A node of a graph that runs a part of its bodies, as in `cudaConditionalNodeParams`. */
-export interface GraphCondition {
+export interface GraphConditional {
   /** The value that decides, of `graphConditionalHandleCreate`. */
   readonly handle: bigint;
   /** One of `conditionalNodeType`. */
@@ -881,7 +884,7 @@ export interface Driver {
     device: number,
     graph: bigint,
     dependencies: readonly bigint[],
-    condition: GraphCondition,
+    condition: GraphConditional,
   ): { node: bigint; bodies: bigint[] };
   graphAddDependencies(graph: bigint, edges: readonly (readonly [from: bigint, to: bigint])[]): void;
   graphRemoveDependencies(graph: bigint, edges: readonly (readonly [from: bigint, to: bigint])[]): void;

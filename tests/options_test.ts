@@ -64,6 +64,10 @@ async function withTakers(body: (takers: Readonly<Record<string, Taker>>) => Pro
     using stream = gpu.createStream();
     using graph = stream.capture(() => {});
     using exec = graph.instantiate();
+    using byHand = gpu.createGraph();
+    const child = gpu.createGraph();
+    using captured = gpu.createStream({ nonBlocking: true });
+    using capture = captured.beginCapture();
     using event = gpu.createEvent();
     using pool = gpu.createPool({ handleType: "posix-fd" });
     using allocator = pool.createCachingAllocator();
@@ -119,6 +123,29 @@ async function withTakers(body: (takers: Readonly<Record<string, Taker>>) => Pro
       "CudaStream.benchmark": { call: (options) => stream.benchmark(() => {}, options) },
       "CudaStream.capture": { call: (options) => stream.capture(() => {}, options) },
       "CudaStream.beginCapture": { call: (options) => stream.beginCapture(options) },
+      "GraphCapture.dependencies": { call: (options) => capture.dependencies(options) },
+      "GraphCapture.add": {
+        call: (options) => capture.add((graph, dependencies) => graph.addEmpty({ dependencies }), options),
+      },
+      "CudaGraph.addKernel": {
+        call: (options) => byHand.addKernel(kernel, options, 0, 0, 0n, 0n),
+        required: { grid: 1, block: 1 },
+      },
+      "CudaGraph.addCopy": { call: (options) => byHand.addCopy(other, array, options) },
+      "CudaGraph.addFill": { call: (options) => byHand.addFill(other, 1, options) },
+      "CudaGraph.addRecord": { call: (options) => byHand.addRecord(event, options) },
+      "CudaGraph.addWait": { call: (options) => byHand.addWait(event, options) },
+      "CudaGraph.addGraph": { call: (options) => byHand.addGraph(child, options) },
+      "CudaGraph.addEmpty": { call: (options) => byHand.addEmpty(options) },
+      "CudaGraph.addAllocation": { call: (options) => byHand.addAllocation(gpu.defaultPool, 4, options) },
+      "CudaGraph.addFree": {
+        call: (options) => byHand.addFree(byHand.addAllocation(gpu.defaultPool, 4).buffer, options),
+      },
+      "CudaGraph.createCondition": { call: (options) => byHand.createCondition(options) },
+      "CudaGraph.addConditional": {
+        call: (options) => byHand.addConditional(byHand.createCondition(), options),
+        required: { type: "if" },
+      },
       "CudaGraph.instantiate": { call: (options) => graph.instantiate(options) },
       "CudaGraph.toDot": { call: (options) => graph.toDot(options) },
       "CudaGraphExec.launch": { call: (options) => exec.launch(options) },

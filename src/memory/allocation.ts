@@ -41,6 +41,8 @@ export interface AllocationOwner {
   awaitRelease?(address: bigint, byteLength: number): void;
   /** Whether the memory is from a pool in host memory. */
   readonly isHostMemory?: boolean;
+  /** Whether a graph allocates the memory. */
+  readonly isGraphMemory?: boolean;
   /** Returns the 64-byte legacy IPC handle by which another process opens the memory. Only for memory outside pools. */
   exportHandle?(address: bigint): Uint8Array<ArrayBuffer>;
   /**
@@ -171,6 +173,11 @@ export class Allocation {
     return this.#isFreed && this.#rareData?.suspension === undefined;
   }
 
+  /** Whether it is memory of a graph that exists only after the graph's next launch, or within its launches. */
+  get isAwaitingLaunch(): boolean {
+    return this.owner.isGraphMemory === true && this.suspension !== undefined;
+  }
+
   /** Whether the allocation was freed but the memory is kept until its holders have released it. */
   get isReleaseDeferred(): boolean {
     return this.#rareData?.deferredRelease !== undefined;
@@ -203,7 +210,7 @@ export class Allocation {
   checkFreeable(): void {
     const { freeRefusal } = this.owner;
     if (freeRefusal !== undefined) throw new TypeError(`Cannot free the buffer: ${freeRefusal}`);
-    if (!this.isGone) return;
+    if (!this.isGone && !this.isAwaitingLaunch) return;
     throw new ReferenceError(`Cannot free the buffer of ${this.byteLength} bytes: ${whyUnusable(this)}`);
   }
 

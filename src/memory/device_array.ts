@@ -3,7 +3,7 @@ import type { Allocation, AllocationPart } from "./allocation.ts";
 import { checkStream, CudaStream } from "../objects/streams/cuda_stream.ts";
 import { hasStreamAlone, namedOptions, type OrStream, type StreamOption } from "../objects/streams/stream_option.ts";
 import { type CopyOptions, fillArrayOptions, fillElements, type FillOptions, fillRangeOf } from "./transfers/copies.ts";
-import { allocationOf, DeviceBuffer, setViewAs } from "./device_buffer.ts";
+import { addressForView, allocationOf, DeviceBuffer, setViewAs } from "./device_buffer.ts";
 import {
   checkCopyBetween,
   checkCopyFromView,
@@ -182,7 +182,7 @@ export class DeviceArray<T extends TypedArray> extends DeviceBuffer {
       throw new RangeError(`Cannot view elements ${begin} to ${end} of an array: it has ${this.length}${advice}`);
     }
     const size = this.type.BYTES_PER_ELEMENT;
-    const address = this.address + BigInt(begin * size);
+    const address = addressForView(this) + BigInt(begin * size);
     const part = { address, byteLength: (end - begin) * size, stream: this.stream };
     // Keep the dtype only if its elements have the size of the typed array's elements, in which `begin` and `end` are
     // counted.

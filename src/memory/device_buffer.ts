@@ -125,6 +125,12 @@ export let allocationOf: {
   (value: unknown): Allocation | undefined;
 };
 
+/**
+ * Returns the address of a buffer for a view of it. Unlike `address`, also works for memory of a graph that does not
+ * exist now: views of it can be made before a launch.
+ */
+export let addressForView: (buffer: DeviceBuffer) => bigint;
+
 const refusalToClone = cloneRefusal(
   "a DeviceBuffer or a DeviceArray",
   "its memory belongs to the Cuda object of this thread; send a copy, such as await buffer.read(Float32Array), or share " +
@@ -177,6 +183,10 @@ export class DeviceBuffer implements Disposable {
     const find = (value: unknown): Allocation | undefined =>
       typeof value === "object" && value !== null && #allocation in value ? value.#allocation : undefined;
     allocationOf = find as typeof allocationOf;
+    addressForView = (buffer) => {
+      const { owner, suspension } = buffer.#allocation;
+      return owner.isGraphMemory === true && suspension !== undefined ? buffer.#address : buffer.address;
+    };
     printAs(this, "DeviceBuffer", (buffer) => describe(buffer, buffer.#allocation, buffer.#address), [
       ["device", (buffer) => buffer.#allocation.owner.isHostMemory ? undefined : buffer.device],
       // `type` and `length` are properties of the subclass `DeviceArray`.
@@ -392,9 +402,11 @@ export class DeviceBuffer implements Disposable {
    * @throws {ReferenceError} If the buffer was freed
    */
   as<T extends TypedArray>(type: TypedArrayConstructor<T>, options?: ArrayOptions): DeviceArray<T> {
-    checkElements(type, this);
-    const layout = options === undefined ? undefined : arrayLayout(type, options, this.byteLength);
-    const part = { address: this.address, byteLength: this.byteLength, stream: this.stream };
+    const { byteLength } = this;
+    const address = addressForView(this);
+    checkElements(type, { address, byteLength });
+    const layout = options === undefined ? undefined : arrayLayout(type, options, byteLength);
+    const part = { address, byteLength, stream: this.stream };
     return viewAs(type, this.#allocation, part, layout);
   }
 
@@ -473,7 +485,7 @@ export class DeviceBuffer implements Disposable {
       throw new RangeError(`Cannot view bytes ${byteBegin} to ${byteEnd} of the buffer: the end is before the start`);
     }
     checkRange(byteBegin, byteEnd - byteBegin, this.byteLength);
-    const address = this.address + BigInt(byteBegin);
+    const address = addressForView(this) + BigInt(byteBegin);
     return new DeviceBuffer(this.#allocation, { address, byteLength: byteEnd - byteBegin, stream: this.stream });
   }
 
@@ -564,8 +576,8 @@ export class DeviceBuffer implements Disposable {
    * returned by `as`: declare the buffer itself with `using`.
    */
   [Symbol.dispose](): void {
-    const { isGone, owner } = this.#allocation;
-    if (isGone || this.#partStream !== undefined || owner.freeRefusal !== undefined) return;
+    const { isGone, isAwaitingLaunch, owner } = this.#allocation;
+    if (isGone || isAwaitingLaunch || this.#partStream !== undefined || owner.freeRefusal !== undefined) return;
     ignoreLoss(() => this.#allocation.freeAtDispose());
   }
 

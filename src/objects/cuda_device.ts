@@ -3,6 +3,7 @@ import type { Cuda } from "./cuda.ts";
 import { CudaEvent, type EventOptions, eventOptions } from "./streams/cuda_event.ts";
 import type { CompileOptions } from "../compile/compile_options.ts";
 import type { CudaModule } from "./modules/cuda_module.ts";
+import { createGraph, type CudaGraph } from "./graphs/cuda_graph.ts";
 import { type GraphMemory, graphMemoryOf } from "./graphs/graph_memory.ts";
 import { CudaStream, progressOf, type StreamOptions, streamOptions } from "./streams/cuda_stream.ts";
 import type { OrStream } from "./streams/stream_option.ts";
@@ -276,6 +277,16 @@ export class CudaDevice {
    */
   get graphMemory(): GraphMemory {
     return this.#graphMemory ??= graphMemoryOf(this.#session, this.ordinal);
+  }
+
+  /**
+   * Creates a graph without nodes, to which the program adds nodes by hand, or into which it captures streams.
+   *
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__GRAPH.html
+   * @throws {CudaError} `cudaErrorCallRequiresNewerDriver` before CUDA 12.0
+   */
+  createGraph(): CudaGraph {
+    return createGraph(this.#session, this);
   }
 
   /**

@@ -158,6 +158,14 @@ function visitGraphs(stream: poolpass.CudaStream, event: poolpass.CudaEvent, vis
   visit(graph, "CudaGraph { device 0, 2 nodes }");
   visit(graph.nodes[0]!, "GraphNode { allocate }");
   visit(graph.nodes[1]!, "GraphNode { free }");
+  const byHand = stream.device.createGraph();
+  visit(byHand.addEmpty({ name: "first" }), 'GraphNode { empty, "first" }');
+  const condition = byHand.createCondition();
+  visit(condition, "GraphCondition { #, not tested yet }");
+  const node = byHand.addConditional(condition, { type: "while" });
+  visit(condition, "GraphCondition { #, tested }");
+  visit(node.bodies[0]!, "CudaGraph { device 0, body, 0 nodes }");
+  byHand[Symbol.dispose]();
   const exec = graph.instantiate();
   visit(exec, "CudaGraphExec { device 0 }");
   exec[Symbol.dispose]();

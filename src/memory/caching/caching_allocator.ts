@@ -402,10 +402,10 @@ export class CachingAllocator implements Disposable {
   #allocate(byteLength: number, stream: CudaStream, isQueued = false): Allocation {
     if (!Number.isSafeInteger(byteLength) || byteLength < 1) checkByteLength(byteLength, "an allocation's size", 1);
     if (this.#isDisposed || this.#session.hasEnded) this.#checkUsable();
-    const { captures } = this.#session;
-    if (captures.isActive) captures.refuseReuse(stream, `allocate ${byteLength} bytes from ${this.#name}`);
     const slabs = this.#slabs;
     const list = slabs.listOf(stream);
+    const { captures } = this.#session;
+    if (captures.isActive) captures.refuseReuse(stream, `allocate ${byteLength} bytes from ${this.#name}`);
     const size = blockByteLengthFor(byteLength);
     const block = list.takeUnmerged(size) ?? this.#search(size, list, isQueued);
     block.usedBy = list;

@@ -72,6 +72,9 @@ export interface PoolOptions {
  */
 export let whenPoolDisposed: (pool: MemoryPool, callback: () => void) => () => void;
 
+/** Returns what allocates a pool's memory. */
+export let memoryOfPool: (pool: MemoryPool) => PoolMemory;
+
 const refusalToClone = cloneRefusal("a MemoryPool", shareOrOpen);
 
 /**
@@ -105,6 +108,7 @@ export class MemoryPool implements Disposable {
   #disposeCallbacks: Set<{ readonly callback: () => void }> | undefined;
 
   static {
+    memoryOfPool = (pool) => pool.#memory;
     whenPoolDisposed = (pool, callback) => {
       void pool.unsafeHandle;
       const entry = { callback };

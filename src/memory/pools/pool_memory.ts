@@ -87,6 +87,7 @@ export class PoolMemory {
     this.#graphOwner = {
       release: (address, _, stream) => session.driver.freeAsync(stream.device.ordinal, address, stream.unsafeHandle),
       isHostMemory: device === undefined,
+      isGraphMemory: true,
     };
     this.#newBuffer = newBuffer;
     this.#queue = new AllocationQueue(session, device);
@@ -211,7 +212,8 @@ export class PoolMemory {
   }
 
   #malloc(byteLength: number, stream: CudaStream, owner: AllocationOwner): Allocation {
-    const { driver } = this.#session;
+    const { captures, driver } = this.#session;
+    if (captures.isActive) captures.refuseInBody(stream, `allocate ${byteLength} bytes from ${this.name}`);
     let address: bigint;
     try {
       address = driver.mallocFromPoolAsync(stream.device.ordinal, byteLength, this.handle, stream.unsafeHandle);
@@ -219,15 +221,26 @@ export class PoolMemory {
       throw cannot(`allocate ${byteLength} bytes from ${this.name}`, error, this.#mallocHint(error, stream));
     }
     const device = this.device ?? stream.device;
-    const capture = this.#session.captures.isActive ? this.#session.captures.of(stream.unsafeHandle) : undefined;
+    const capture = captures.isActive ? captures.of(stream.unsafeHandle) : undefined;
     if (capture !== undefined) {
-      const ofGraph = new Allocation(this.#session, this.#graphOwner, this.#pool, address, byteLength, device, stream);
-      capture.own(ofGraph, this.#newBuffer(ofGraph));
-      return ofGraph;
+      const { allocation, buffer } = this.memoryOfGraph(address, byteLength, stream);
+      capture.own(allocation, buffer);
+      return allocation;
     }
     const allocation = new Allocation(this.#session, owner, this.#pool, address, byteLength, device, stream);
     allocation.poolIndex = this.contents.add(address, byteLength);
     return allocation;
+  }
+
+  /** Returns memory that a node of a graph allocates with the properties of the pool, and the program's buffer of it. */
+  memoryOfGraph(
+    address: bigint,
+    byteLength: number,
+    stream: CudaStream,
+  ): { readonly allocation: Allocation; readonly buffer: DeviceBuffer } {
+    const device = this.device ?? stream.device;
+    const allocation = new Allocation(this.#session, this.#graphOwner, this.#pool, address, byteLength, device, stream);
+    return { allocation, buffer: this.#newBuffer(allocation) };
   }
 
   #mallocHint(error: unknown, stream: CudaStream): string | undefined {

@@ -111,10 +111,7 @@ export function copyBetween(
   target: CopyPlace,
   { byteLength, stream }: { byteLength: number; stream: CudaStream },
 ): void {
-  if (source.allocation === target.allocation) checkOverlap(source, target, byteLength);
-  else if (canShare(source.allocation) || canShare(target.allocation)) {
-    checkSharedOverlap(source, target, byteLength);
-  }
+  checkEnds(source, target, byteLength);
   const { driver } = source.allocation.session;
   const handle = stream.unsafeHandle;
   if (source.allocation.owner.isHostMemory || target.allocation.owner.isHostMemory) {
@@ -131,6 +128,14 @@ export function copyBetween(
   }
   source.allocation.noteUse(stream);
   target.allocation.noteUse(stream);
+}
+
+/** Throws if the ranges of a copy overlap. */
+export function checkEnds(source: CopyPlace, target: CopyPlace, byteLength: number): void {
+  if (source.allocation === target.allocation) checkOverlap(source, target, byteLength);
+  else if (canShare(source.allocation) || canShare(target.allocation)) {
+    checkSharedOverlap(source, target, byteLength);
+  }
 }
 
 /** Throws if the ranges of a copy within one allocation overlap, because the result is undefined in CUDA. */
@@ -296,7 +301,7 @@ function peerHint(
  * The number of 64-bit elements that are set by memset before the rest is filled by copying them. A GPU sets this many
  * elements in 10 us, and copies elements 700 times as fast as it sets them.
  */
-const elementsToCopy = 4096;
+export const elementsToCopy = 4096;
 
 /** The stream of a fill, and the part of the buffer or the array that it sets. Defaults to all of it. */
 export interface FillOptions extends CopyOptions {

@@ -19,8 +19,9 @@ import type { DeviceBuffer } from "../../memory/device_buffer.ts";
 import { cannot, ignoreLoss } from "../../support/driver_errors.ts";
 import { type CudaError, cudaErrorNumbers, explainedError } from "../../support/errors.ts";
 import type { CudaStream } from "../streams/cuda_stream.ts";
-import { GraphResources } from "./graph_resources.ts";
-import { type NodeNote, NodeNotes, type NodeSite, notedCalls } from "./node_notes.ts";
+import type { RootGraph } from "./graph_parts.ts";
+import type { GraphResources } from "./graph_resources.ts";
+import { type NodeNote, type NodeNotes, type NodeSite, notedCalls } from "./node_notes.ts";
 
 /** The members of a session that captures use. */
 interface CaptureSession {
@@ -45,10 +46,12 @@ interface CapturedStream {
 export class ActiveCapture {
   /** The stream on which the capture began, and must end. */
   readonly origin: CudaStream;
-  /** What the captured work uses, for the graph. */
-  readonly resources: GraphResources = new GraphResources();
+  /** The graph that is built, or the one with the body that is. */
+  readonly root: RootGraph;
   /** What the captured nodes run. */
-  readonly notes: NodeNotes = new NodeNotes();
+  readonly notes: NodeNotes;
+  /** Whether the nodes are added to the body of a conditional node. */
+  readonly isBody: boolean;
   /** Called when the capture has ended, with or without a graph. */
   readonly afterwards: (() => void)[] = [];
   /** Ends the capture without a graph. */
@@ -59,21 +62,32 @@ export class ActiveCapture {
 
   constructor(
     origin: CudaStream,
-    { drop, allocateHost, freeHost }: {
+    { root, notes, isBody, drop, allocateHost, freeHost }: {
+      root: RootGraph;
+      notes: NodeNotes;
+      isBody: boolean;
       drop: () => void;
       allocateHost: (byteLength: number) => HostAllocation;
       freeHost: (memory: HostAllocation) => void;
     },
   ) {
     this.origin = origin;
+    this.root = root;
+    this.notes = notes;
+    this.isBody = isBody;
     this.drop = drop;
     this.#allocateHost = allocateHost;
     this.#freeHost = freeHost;
   }
 
+  /** What the captured work uses, for the graph. */
+  get resources(): GraphResources {
+    return this.root.resources;
+  }
+
   /** Adds memory that was allocated in the capture. */
   own(allocation: Allocation, buffer: DeviceBuffer): void {
-    this.resources.owned.set(allocation, buffer);
+    this.resources.own(allocation, buffer, { isCaptured: true });
   }
 
   /** Returns a page-locked copy of bytes, which is kept as long as the graph. */
@@ -200,6 +214,14 @@ export class SessionCaptures {
     if (capture === undefined || capture.resources.owned.has(allocation)) return;
     const what = `free the buffer of ${allocation.byteLength} bytes on device ${allocation.device.ordinal}`;
     throw cannot(what, refusal("cudaErrorStreamCaptureUnsupported", "cudaFreeAsync", freesNothing));
+  }
+
+  /** Throws if a stream is captured into the body of a conditional node, which allocates no memory. */
+  refuseInBody(stream: CudaStream, what: string): void {
+    if (this.of(stream.unsafeHandle)?.isBody !== true) return;
+    const why =
+      "the stream is captured into the body of a conditional node, which allocates nothing; allocate it before";
+    throw cannot(what, explainedError(cudaErrorNumbers.cudaErrorInvalidValue, "cudaMallocFromPoolAsync", why));
   }
 
   /**

@@ -1,10 +1,13 @@
-import { graphDotFlags, graphInstantiateFlags, graphNodeType } from "../../driver.ts";
+import { graphInstantiateFlags } from "../../driver.ts";
 import type { Allocation } from "../../memory/allocation.ts";
 import { placeIn } from "../../memory/pools/pool_contents.ts";
 import type { DeviceBuffer } from "../../memory/device_buffer.ts";
+import type { MemoryPool } from "../../memory/pools/memory_pool.ts";
+import type { HostBuffer } from "../../memory/transfers/host_buffer.ts";
 import type { Session } from "../../session.ts";
 import { cloneRefusal, openInWorker } from "../../support/cloning.ts";
 import { cannot, ignoreLoss } from "../../support/driver_errors.ts";
+import { GraphError } from "../../support/graph_errors.ts";
 import { printAs } from "../../support/printing.ts";
 import { ReferenceError, TypeError } from "../../support/program_errors.ts";
 import {
@@ -17,42 +20,32 @@ import {
 } from "../../support/validation.ts";
 import type { CudaDevice } from "../cuda_device.ts";
 import type { CudaKernel } from "../kernels/cuda_kernel.ts";
+import type { KernelArgument } from "../kernels/kernel_arguments.ts";
 import type { OpenedObject } from "../opened_objects.ts";
+import type { CudaEvent } from "../streams/cuda_event.ts";
 import { checkStream, type CudaStream, progressOf } from "../streams/cuda_stream.ts";
 import { type KnownStreamOptions, type OrStream, streamOf, type StreamOption } from "../streams/stream_option.ts";
-import type { GraphResources, GraphUser } from "./graph_resources.ts";
-import type { NodeNotes } from "./node_notes.ts";
-
-/** What a node of a graph does. */
-export type GraphNodeType =
-  | "kernel"
-  | "copy"
-  | "fill"
-  | "host"
-  | "graph"
-  | "empty"
-  | "wait"
-  | "record"
-  | "allocate"
-  | "free"
-  | "memory-operation"
-  | "conditional"
-  | "other";
-
-const nodeTypes: Readonly<Record<number, GraphNodeType>> = {
-  [graphNodeType.kernel]: "kernel",
-  [graphNodeType.memcpy]: "copy",
-  [graphNodeType.memset]: "fill",
-  [graphNodeType.host]: "host",
-  [graphNodeType.graph]: "graph",
-  [graphNodeType.empty]: "empty",
-  [graphNodeType.waitEvent]: "wait",
-  [graphNodeType.eventRecord]: "record",
-  [graphNodeType.memAlloc]: "allocate",
-  [graphNodeType.memFree]: "free",
-  [graphNodeType.batchMemOp]: "memory-operation",
-  [graphNodeType.conditional]: "conditional",
-};
+import type { ConditionOptions, GraphCondition } from "./graph_condition.ts";
+import { describeNode, GraphNode } from "./graph_node.ts";
+import {
+  addAllocation,
+  addConditional,
+  addCopy,
+  addEmpty,
+  addEvent,
+  addFill,
+  addFree,
+  addGraph,
+  addKernel,
+  changeDependency,
+  type ConditionalOptions,
+  createCondition,
+  type KernelNodeOptions,
+  type NodeOptions,
+} from "./graph_nodes.ts";
+import { GraphParts, RootGraph, setPartsOf } from "./graph_parts.ts";
+import { GraphResources, type GraphUser } from "./graph_resources.ts";
+import { NodeNotes } from "./node_notes.ts";
 
 /** Options of `CudaGraph.instantiate`. */
 export interface InstantiateOptions {
@@ -93,127 +86,118 @@ const dotOptions: KnownOptions<DotOptions> = {
 
 const refusalToClone = cloneRefusal("a graph", openInWorker);
 
-/** A piece of work in a graph. Comes from `CudaGraph.nodes`. */
-export class GraphNode {
-  // Must be the first property: see `cloneRefusal`.
-  private readonly cloneRefusal = refusalToClone;
-  /** What the node does. */
-  readonly type: GraphNodeType;
-  /** The graph that the node is a part of. */
-  readonly graph: CudaGraph;
-  /** The `cudaGraphNode_t`, for CUDA calls that this library does not make. */
-  readonly unsafeHandle: bigint;
-
-  static {
-    printAs(this, "GraphNode", ({ type }) => `GraphNode { ${type} }`, ["type", "graph"]);
-  }
-
-  /**
-   * Nodes come from `CudaGraph.nodes`.
-   *
-   * @ignore
-   */
-  constructor(
-    graph: CudaGraph,
-    { handle = refuseConstruction("GraphNode", "CudaGraph.nodes"), type }: {
-      handle: bigint;
-      /** One of `graphNodeType`. */
-      type: number;
-    } = {} as never,
-  ) {
-    this.graph = graph;
-    this.unsafeHandle = handle;
-    this.type = nodeTypes[type] ?? "other";
-  }
-
-  /** The kernel of a kernel node that this library has captured or added. Else undefined. */
-  get kernel(): CudaKernel | undefined {
-    const note = notesOf(this.graph).get(this.unsafeHandle);
-    return note?.kind === "kernel" ? note.kernel : undefined;
-  }
-
-  /** The nodes that come directly before this one. */
-  get dependencies(): readonly GraphNode[] {
-    return this.graph.edges.filter(([, to]) => to === this).map(([from]) => from);
-  }
-
-  /** The nodes that come directly after this one. */
-  get dependents(): readonly GraphNode[] {
-    return this.graph.edges.filter(([from]) => from === this).map(([, to]) => to);
-  }
-}
-
 /** Returns what the work of a graph uses. */
-let resourcesOf: (graph: CudaGraph) => GraphResources;
+const resourcesOf = (graph: CudaGraph): GraphResources => partsOf(graph).resources;
 
 /** Returns what is known of the nodes of a graph. */
-export let notesOf: (graph: CudaGraph) => NodeNotes;
+export const notesOf = (graph: CudaGraph): NodeNotes => partsOf(graph).notes;
+
+/** Returns what a graph is made of. */
+export let partsOf: (graph: CudaGraph) => GraphParts;
+
+/** Call when the capture that has built a graph has ended: the graph belongs to the program. */
+export let ownCapturedGraph: (graph: CudaGraph) => void;
 
 /**
- * Work and its order, to be instantiated. Comes from `CudaStream.capture`.
+ * Work and its order, to be instantiated. Comes from `CudaStream.capture`, and from `CudaDevice.createGraph` for a graph
+ * to which the program adds nodes by hand.
  *
  * It does not keep the program's buffers from being freed: a graph that has lost one cannot be instantiated or launched
- * any more, and says so. Modules stay loaded until the graphs with their kernels are disposed.
+ * any more, and says so. Modules stay loaded, and events exist, until the graphs with their nodes are disposed.
+ *
+ * The methods that add a node take the nodes before it as `dependencies`, and return the node. They throw a `TypeError`
+ * for nodes of other graphs and for options that are wrong, and a `ReferenceError` if the graph was disposed.
  *
  * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__GRAPH.html
+ *
+ * @example Nodes by hand
+ * ```ts
+ * import { open } from "./mod.ts";
+ * import { ptx } from "./kernels/saxpy.ts";
+ *
+ * using cuda = open();
+ * const gpu = cuda.device(0);
+ * using stream = gpu.createStream();
+ * using pool = gpu.createPool();
+ * using x = pool.allocateArray(Float32Array, 1024, stream);
+ * using y = pool.allocateArray(Float32Array, 1024, stream);
+ * using module = gpu.loadModule(ptx);
+ *
+ * using graph = gpu.createGraph();
+ * const dependencies = [graph.addFill(x, 1), graph.addFill(y, 2)];
+ * graph.addKernel(module.kernel("saxpy"), { grid: 4, block: 256, dependencies }, 1024, 3, x, y);
+ * using exec = graph.instantiate();
+ * exec.launch(stream);
+ * console.log((await y.toTypedArray())[0]); // 5
+ * ```
  */
 export class CudaGraph implements Disposable {
   // Must be the first property: see `cloneRefusal`.
   private readonly cloneRefusal = refusalToClone;
-  /** The device of the stream that was captured. */
+  /** The device that the graph was created for, or whose stream was captured. */
   readonly device: CudaDevice;
   readonly #session: Session;
-  readonly #resources: GraphResources;
-  readonly #notes: NodeNotes;
-  readonly #opened: OpenedObject;
-  /** The nodes by handle, once they were asked for. */
-  #nodes: ReadonlyMap<bigint, GraphNode> | undefined;
-  #handle: bigint | undefined;
+  readonly #parts: GraphParts;
 
   static {
-    resourcesOf = (graph) => graph.#resources;
-    notesOf = (graph) => graph.#notes;
+    partsOf = (graph) => graph.#parts;
+    setPartsOf(partsOf);
+    ownCapturedGraph = (graph) => graph.#own();
     printAs(this, "CudaGraph", (graph) => {
-      const state = graph.#isDisposed ? "disposed" : `${graph.nodes.length} nodes`;
-      return `CudaGraph { device ${graph.device.ordinal}, ${state} }`;
-    }, ["device", ["nodes", (graph) => graph.#isDisposed ? undefined : graph.nodes.length], [
+      const { around, root, hasEnded } = graph.#parts;
+      const kind = around === undefined ? "" : "body, ";
+      const captured = root.capture === undefined ? "" : ", being captured";
+      const state = hasEnded ? "disposed" : `${graph.nodes.length} nodes${captured}`;
+      return `CudaGraph { device ${graph.device.ordinal}, ${kind}${state} }`;
+    }, ["device", ["nodes", (graph) => graph.#parts.hasEnded ? undefined : graph.nodes.length], [
       "disposed",
-      (graph) => graph.#isDisposed,
+      (graph) => graph.#parts.hasEnded,
     ]]);
   }
 
   /**
-   * Graphs come from `CudaStream.capture`.
+   * Graphs come from `CudaStream.capture` and `CudaDevice.createGraph`.
    *
    * @ignore
    */
   constructor(
     session: Session,
-    { device, handle = refuseConstruction("CudaGraph", "CudaStream.capture"), resources, notes }: {
+    {
+      device,
+      handle = refuseConstruction("CudaGraph", "CudaDevice.createGraph or CudaStream.capture"),
+      root,
+      notes = new NodeNotes(),
+      around,
+    }: {
       device: CudaDevice;
       handle: bigint;
-      resources: GraphResources;
-      notes: NodeNotes;
+      root: RootGraph;
+      notes?: NodeNotes;
+      /** The graph with the conditional node whose body this is. */
+      around?: GraphParts;
     } = {} as never,
   ) {
     this.#session = session;
     this.device = device;
-    this.#handle = handle;
-    this.#resources = resources;
-    this.#notes = notes;
-    resources.hold();
-    this.#opened = { kind: "graph", release: (driver) => driver.graphDestroy(handle) };
-    session.opened.add(this.#opened);
+    this.#parts = new GraphParts(this, { session, device, handle, root, notes, around });
+    if (around === undefined && root.capture === undefined) this.#own();
+  }
+
+  /** Makes the session destroy the graph. */
+  #own(): void {
+    const { root, handle } = this.#parts;
+    root.resources.hold();
+    const opened: OpenedObject = { kind: "graph", release: (driver) => driver.graphDestroy(handle) };
+    this.#session.opened.add(opened);
+    root.release = () => {
+      this.#session.opened.delete(opened);
+      ignoreLoss(() => root.resources.drop());
+    };
   }
 
   /** The `cudaGraph_t`, for CUDA calls that this library does not make. */
   get unsafeHandle(): bigint {
-    if (this.#handle === undefined) throw new ReferenceError("Cannot use the graph: it was disposed");
-    return this.#handle;
-  }
-
-  get #isDisposed(): boolean {
-    return this.#handle === undefined || this.#session.hasEnded;
+    return this.#parts.handle;
   }
 
   /**
@@ -222,7 +206,7 @@ export class CudaGraph implements Disposable {
    * @throws {ReferenceError} If the graph was disposed
    */
   get nodes(): readonly GraphNode[] {
-    return [...this.#nodesByHandle().values()];
+    return this.#parts.nodes;
   }
 
   /**
@@ -231,34 +215,203 @@ export class CudaGraph implements Disposable {
    * @throws {ReferenceError} If the graph was disposed
    */
   get edges(): readonly (readonly [from: GraphNode, to: GraphNode])[] {
-    const nodes = this.#nodesByHandle();
     return this.#session.driver.graphGetEdges(this.unsafeHandle).map(([from, to]) => {
-      return [nodes.get(from)!, nodes.get(to)!] as const;
+      return [this.#parts.nodeOf(from), this.#parts.nodeOf(to)] as const;
     });
   }
 
   /** The memory that the graph allocates and does not free. It can be used after a launch. */
   get allocations(): readonly DeviceBuffer[] {
-    return [...this.#resources.unfreed.values()];
-  }
-
-  #nodesByHandle(): ReadonlyMap<bigint, GraphNode> {
-    const handle = this.unsafeHandle;
-    const { driver } = this.#session;
-    return this.#nodes ??= new Map(
-      driver.graphGetNodes(handle).map((node) => {
-        return [node, new GraphNode(this, { handle: node, type: driver.graphNodeGetType(node) })];
-      }),
-    );
+    return this.#parts.around === undefined ? [...this.#parts.resources.unfreed.values()] : [];
   }
 
   /**
-   * Creates an executable graph.
+   * Adds a launch of a kernel. The arguments are read now. A `GraphCondition` of the graph can be among them.
+   *
+   * @param options The numbers of blocks and threads and the attributes, as for a launch, and the node's dependencies.
+   * @param args One argument for each parameter, in order.
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__GRAPH.html
+   * @throws {TypeError} If an argument does not fit its parameter's type. Also throws what `CudaKernel.launch` throws
+   */
+  addKernel<Parameters extends readonly KernelArgument[]>(
+    kernel: CudaKernel<Parameters>,
+    options: KernelNodeOptions,
+    ...args: { [Index in keyof Parameters]: Parameters[Index] | GraphCondition }
+  ): GraphNode {
+    return addKernel(this.#parts, kernel as unknown as CudaKernel, options, args);
+  }
+
+  /**
+   * Adds a copy of all of `source` to the beginning of `target`. Elements must have the same type in both, as for
+   * `DeviceArray.copyFrom`.
+   *
+   * @param source The bytes of a typed array or an ArrayBuffer are taken now, and kept by the graph. Other memory is read
+   * by each launch.
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__GRAPH.html
+   * @throws {RangeError} If the source has no bytes, does not fit, or overlaps the target
+   * @throws {ReferenceError} If a buffer was freed
+   */
+  addCopy(
+    source: DeviceBuffer | HostBuffer | ArrayBufferView | ArrayBuffer,
+    target: DeviceBuffer | HostBuffer,
+    options: NodeOptions = {},
+  ): GraphNode {
+    return addCopy(this.#parts, source, target, options);
+  }
+
+  /**
+   * Adds a fill: with a byte, or, for an array, with an element. CUDA fills with at most 4 bytes at once. A fill with
+   * elements of 8 bytes is therefore a node of the type `"graph"`, which runs fills and copies, unless both halves of the
+   * element are the same.
+   *
+   * @param target All of it is filled. For a part, give a view such as `buffer.subarray(0, 64)`.
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__GRAPH.html
+   * @throws {RangeError} If the type cannot represent the value, or the target is empty
+   * @throws {ReferenceError} If the buffer was freed
+   */
+  addFill(target: DeviceBuffer, value: number | bigint, options: NodeOptions = {}): GraphNode {
+    return addFill(this.#parts, target, value, options);
+  }
+
+  /**
+   * Adds a record of an event: each launch records it.
+   *
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__GRAPH.html
+   * @throws {TypeError} If other processes can open the event
+   * @throws {CudaError} `cudaErrorInvalidValue` in the body of a conditional node
+   */
+  addRecord(event: CudaEvent, options: NodeOptions = {}): GraphNode {
+    return addEvent(this.#parts, "record", event, options);
+  }
+
+  /**
+   * Adds a wait for an event: each launch waits for the event's latest record at that time.
+   *
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__GRAPH.html
+   * @throws {TypeError} If other processes can open the event
+   * @throws {CudaError} `cudaErrorInvalidValue` in the body of a conditional node
+   */
+  addWait(event: CudaEvent, options: NodeOptions = {}): GraphNode {
+    return addEvent(this.#parts, "wait", event, options);
+  }
+
+  /**
+   * Adds a node that runs another graph. The graph is copied: what is added to it afterwards does not count. But if it
+   * allocates or frees memory, it is moved, and cannot be used by itself any more. To move a graph needs CUDA 12.9.
+   *
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__GRAPH.html
+   * @throws {CudaError} `cudaErrorNotSupported` if the graph has conditions, or would be moved and is instantiated;
+   * `cudaErrorInvalidValue` if it is this graph, or the graph around this body;
+   * `cudaErrorCallRequiresNewerDriver` if it would be moved, before CUDA 12.9
+   */
+  addGraph(graph: CudaGraph, options: NodeOptions = {}): GraphNode {
+    if (!(graph instanceof CudaGraph)) {
+      throw new TypeError(`Cannot add ${whatIs(graph, "CudaGraph")} to a graph as a graph: give a CudaGraph`);
+    }
+    return addGraph(this.#parts, graph.#parts, options);
+  }
+
+  /**
+   * Adds a node that does nothing. One that depends on many nodes makes one dependency of them.
+   *
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__GRAPH.html
+   */
+  addEmpty(options: NodeOptions = {}): GraphNode {
+    return addEmpty(this.#parts, options);
+  }
+
+  /**
+   * Adds an allocation. Nodes that depend on it can use the buffer; everything else can use it after a launch, unless the
+   * graph frees it. Its address is the same at each launch. CUDA takes the memory not from the pool, but from memory that
+   * it keeps for graphs; the devices with access to the pool have access to it.
+   *
+   * @param pool A pool of a device that cannot be shared.
+   * @param byteLength Size in bytes, at least 1.
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__GRAPH.html
+   * @throws {CudaError} `cudaErrorNotSupported` for a pool that can be shared, or in host memory; `cudaErrorInvalidValue`
+   * in the body of a conditional node
+   */
+  addAllocation(
+    pool: MemoryPool,
+    byteLength: number,
+    options: NodeOptions = {},
+  ): { node: GraphNode; buffer: DeviceBuffer } {
+    return addAllocation(this.#parts, pool, byteLength, options);
+  }
+
+  /**
+   * Adds a free of memory that this graph or another one allocates.
+   *
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__GRAPH.html
+   * @throws {CudaError} `cudaErrorInvalidValue` if no graph allocates the buffer, or this one frees it already
+   */
+  addFree(buffer: DeviceBuffer, options: NodeOptions = {}): GraphNode {
+    return addFree(this.#parts, buffer, options);
+  }
+
+  /**
+   * Creates a value that a conditional node of this graph, or of a body within it, tests. Kernels of the graph set it
+   * with `cudaGraphSetConditional`. Needs CUDA 12.3. Each condition is tested by one node.
+   *
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__GRAPH.html
+   * @throws {RangeError} If the default value is not valid
+   * @throws {CudaError} `cudaErrorCallRequiresNewerDriver` before CUDA 12.3
+   */
+  createCondition(options: ConditionOptions = {}): GraphCondition {
+    return createCondition(this.#parts, options);
+  }
+
+  /**
+   * Adds a node that runs graphs depending on a condition. Its `bodies` are empty at first: add nodes to them, or capture
+   * a stream into them with `capture(body, { into })`. They belong to the node: they cannot be instantiated, copied or
+   * disposed by themselves, and have kernels, copies, fills, child graphs and conditional nodes only.
+   *
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__GRAPH.html
+   * @throws {TypeError} If the condition is one of another graph
+   * @throws {RangeError} If the type cannot have so many bodies
+   * @throws {CudaError} `cudaErrorInvalidValue` if another node tests the condition
+   *
+   * @example
+   * ```ts ignore
+   * const condition = graph.createCondition({ defaultValue: 1 });
+   * const loop = graph.addConditional(condition, { type: "while" });
+   * loop.bodies[0]!.addKernel(step, { grid: 1, block: 32 }, condition, numbers);
+   * ```
+   */
+  addConditional(condition: GraphCondition, options: ConditionalOptions): GraphNode {
+    const createBody = (handle: bigint) =>
+      new CudaGraph(this.#session, { device: this.device, handle, root: this.#parts.root, around: this.#parts });
+    return addConditional(this.#parts, condition, { options, createBody });
+  }
+
+  /**
+   * Makes a node wait for another one.
+   *
+   * @throws {CudaError} `cudaErrorInvalidValue` if it does already, or if both are the same node
+   */
+  addDependency(from: GraphNode, to: GraphNode): void {
+    changeDependency(this.#parts, "add", [from, to]);
+  }
+
+  /**
+   * Makes a node no longer wait for another one.
+   *
+   * @throws {CudaError} `cudaErrorInvalidValue` if it does not wait for it directly; `cudaErrorNotSupported` if the graph
+   * allocates or frees memory
+   */
+  removeDependency(from: GraphNode, to: GraphNode): void {
+    changeDependency(this.#parts, "remove", [from, to]);
+  }
+
+  /**
+   * Creates an executable graph. Nodes that are added to the graph afterwards do not change it.
    *
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__GRAPH.html
    * @throws {ReferenceError} If the graph was disposed, or a buffer that it uses was freed
-   * @throws {TypeError} If an option is unknown or has the wrong type
-   * @throws {CudaError} `cudaErrorNotSupported` if the graph allocates memory and is instantiated already
+   * @throws {TypeError} If an option is unknown or has the wrong type, or the graph is the body of a conditional node
+   * @throws {CudaError} `cudaErrorInvalidValue` if nodes wait for each other in a circle, of which the message names one,
+   * or no node tests a condition; `cudaErrorNotSupported` if the graph allocates or frees memory or has conditions, and
+   * is instantiated already
    */
   instantiate(options: InstantiateOptions = {}): CudaGraphExec {
     checkOptions(options, instantiateOptions);
@@ -266,18 +419,35 @@ export class CudaGraph implements Disposable {
     checkBoolean(autoFreeOnLaunch, "a graph's autoFreeOnLaunch");
     checkBoolean(useNodePriority, "a graph's useNodePriority");
     if (upload !== undefined) checkStream(upload, this.#session, "instantiate({ upload: stream })");
-    checkUsable("instantiate", this.#resources);
+    this.#checkNotBody("instantiate");
+    const { root, resources } = this.#parts;
+    root.checkComplete();
+    checkUsable("instantiate", resources);
     const flags = (autoFreeOnLaunch ? graphInstantiateFlags.autoFreeOnLaunch : 0) |
       (useNodePriority ? graphInstantiateFlags.useNodePriority : 0);
     let handle: bigint;
     try {
+      root.checkNotCaptured("cudaGraphInstantiate");
       handle = this.#session.driver.graphInstantiate(this.unsafeHandle, flags);
     } catch (error) {
-      throw cannot(`instantiate a graph of device ${this.device.ordinal}`, error, this.#allocationHint());
+      throw cannot(`instantiate a graph of device ${this.device.ordinal}`, error, this.#instantiateHint(error));
     }
-    const exec = new CudaGraphExec(this.#session, { graph: this, handle, resources: this.#resources });
+    const exec = new CudaGraphExec(this.#session, { graph: this, handle, root, resources: resources.copy() });
     if (upload !== undefined) exec.upload(upload);
     return exec;
+  }
+
+  #instantiateHint(error: unknown): string | undefined {
+    const handle = error instanceof GraphError ? error.node : undefined;
+    const node = handle === undefined ? undefined : this.#parts.find(handle);
+    if (node !== undefined) return `look at ${describeNode(node)}`;
+    const { hasConditions } = this.#parts.root;
+    return this.#allocationHint() ?? (hasConditions ? "a graph with conditions has one executable graph" : undefined);
+  }
+
+  #checkNotBody(action: string): void {
+    if (this.#parts.around === undefined) return;
+    throw new TypeError(`Cannot ${action} the body of a conditional node by itself: ${action} the graph that it is in`);
   }
 
   /**
@@ -285,25 +455,38 @@ export class CudaGraph implements Disposable {
    *
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__GRAPH.html
    * @throws {ReferenceError} If the graph was disposed
-   * @throws {CudaError} `cudaErrorNotSupported` if the graph allocates memory
+   * @throws {TypeError} If the graph is the body of a conditional node
+   * @throws {CudaError} `cudaErrorNotSupported` if the graph allocates or frees memory, or has conditions
    */
   clone(): CudaGraph {
+    this.#checkNotBody("copy");
+    const { root, notes: known, resources } = this.#parts;
+    root.checkComplete();
     try {
       const { driver } = this.#session;
+      root.checkNotCaptured("cudaGraphClone");
       const handle = driver.graphClone(this.unsafeHandle);
-      const notes = this.#notes.copy((node) => driver.graphNodeFindInClone(node, handle));
-      return new CudaGraph(this.#session, { device: this.device, handle, resources: this.#resources, notes });
+      const notes = known.copy((node) => driver.graphNodeFindInClone(node, handle));
+      return new CudaGraph(this.#session, {
+        device: this.device,
+        handle,
+        root: new RootGraph(resources.copy()),
+        notes,
+      });
     } catch (error) {
-      throw cannot(`copy a graph of device ${this.device.ordinal}`, error, this.#allocationHint());
+      const hint = root.hasConditions ? "CUDA copies no graph with conditions" : this.#allocationHint();
+      throw cannot(`copy a graph of device ${this.device.ordinal}`, error, hint);
     }
   }
 
   #allocationHint(): string | undefined {
-    return this.#resources.owned.size > 0 ? "it allocates memory: only one executable graph can have it" : undefined;
+    const { owned, freedOfOthers } = this.#parts.resources;
+    if (owned.size > 0) return "it allocates memory: only one executable graph can have it";
+    return freedOfOthers.size > 0 ? "it frees memory: only one executable graph can do that" : undefined;
   }
 
   /**
-   * Returns a description of the graph in the language DOT, which Graphviz draws.
+   * Returns a description of the graph in the language DOT, which Graphviz draws. It has the names of nodes.
    *
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__GRAPH.html
    * @throws {ReferenceError} If the graph was disposed
@@ -313,21 +496,37 @@ export class CudaGraph implements Disposable {
     const { verbose = false } = options;
     checkBoolean(verbose, "a description's verbose");
     try {
-      const flags = verbose ? graphDotFlags.verbose : graphDotFlags.none;
-      return this.#session.driver.graphDebugDotPrint(this.unsafeHandle, flags);
+      return this.#parts.toDot({ verbose });
     } catch (error) {
       throw cannot(`describe a graph of device ${this.device.ordinal}`, error);
     }
   }
 
-  /** Destroys the graph. Graphs that were instantiated from it stay usable. */
+  /**
+   * Destroys the graph, and the bodies of its conditional nodes. Graphs that were instantiated from it stay usable.
+   *
+   * @throws {TypeError} If the graph is the body of a conditional node
+   */
   [Symbol.dispose](): void {
-    if (this.#handle === undefined) return;
-    const handle = this.#handle;
-    this.#handle = undefined;
-    this.#session.opened.delete(this.#opened);
+    this.#checkNotBody("dispose of");
+    const { root } = this.#parts;
+    if (root.end !== undefined) return;
+    root.capture?.drop();
+    if (root.end !== undefined) return;
+    const { handle } = this.#parts;
+    root.end = "it was disposed";
     ignoreLoss(() => this.#session.driver.graphDestroy(handle));
-    this.#resources.drop();
+    root.release?.();
+  }
+}
+
+/** Creates a graph without nodes. */
+export function createGraph(session: Session, device: CudaDevice): CudaGraph {
+  try {
+    const root = new RootGraph(new GraphResources());
+    return new CudaGraph(session, { device, handle: session.driver.graphCreate(), root });
+  } catch (error) {
+    throw cannot(`create a graph of device ${device.ordinal}`, error);
   }
 }
 
@@ -344,6 +543,7 @@ export class CudaGraphExec implements Disposable {
   readonly graph: CudaGraph;
   readonly #session: Session;
   readonly #device: CudaDevice;
+  readonly #root: RootGraph;
   #resources: GraphResources;
   readonly #opened: OpenedObject;
   readonly #user: GraphUser;
@@ -367,9 +567,10 @@ export class CudaGraphExec implements Disposable {
    */
   constructor(
     session: Session,
-    { graph, handle = refuseConstruction("CudaGraphExec", "CudaGraph.instantiate"), resources }: {
+    { graph, handle = refuseConstruction("CudaGraphExec", "CudaGraph.instantiate"), root, resources }: {
       graph: CudaGraph;
       handle: bigint;
+      root: RootGraph;
       resources: GraphResources;
     } = {} as never,
   ) {
@@ -377,6 +578,8 @@ export class CudaGraphExec implements Disposable {
     this.graph = graph;
     this.#device = graph.device;
     this.#handle = handle;
+    this.#root = root;
+    root.executables++;
     this.#resources = resources;
     this.#user = {
       noteUses: (allocation) => {
@@ -420,7 +623,7 @@ export class CudaGraphExec implements Disposable {
     }
     this.#lastStream = stream;
     this.#lastPosition = progressOf(stream).position;
-    for (const allocation of this.#resources.unfreed.keys()) allocation.revive();
+    this.#resources.onLaunch();
   }
 
   /**
@@ -438,13 +641,13 @@ export class CudaGraphExec implements Disposable {
       throw new TypeError(`Cannot update a graph by ${whatIs(graph, "CudaGraph")}: give a CudaGraph of the same shape`);
     }
     if (graph.device.cuda !== this.#device.cuda) throw errorOfAnotherCuda("update a graph by a graph");
-    const resources = resourcesOf(graph);
-    checkUsable("take an update from", resources);
+    checkUsable("take an update from", resourcesOf(graph));
     try {
       this.#session.driver.graphExecUpdate(this.unsafeHandle, graph.unsafeHandle);
     } catch (error) {
       throw cannot(`update a graph of device ${this.#device.ordinal}`, error, "instantiate the other graph instead");
     }
+    const resources = resourcesOf(graph).copy();
     resources.hold();
     this.#letGo();
     this.#resources = resources;
@@ -536,6 +739,7 @@ export class CudaGraphExec implements Disposable {
     if (this.#handle === undefined) return;
     const handle = this.#handle;
     this.#handle = undefined;
+    this.#root.executables--;
     const session = this.#session;
     session.opened.delete(this.#opened);
     ignoreLoss(() => session.driver.graphExecDestroy(handle));

@@ -5,10 +5,22 @@ import { cannot } from "../../support/driver_errors.ts";
 import { CudaError, cudaErrorNumbers, explainedError } from "../../support/errors.ts";
 import { printAs } from "../../support/printing.ts";
 import { ReferenceError, TypeError } from "../../support/program_errors.ts";
-import { checkOptions, type KnownOptions, refuseConstruction, shown } from "../../support/validation.ts";
-import type { CudaStream } from "../streams/cuda_stream.ts";
+import {
+  checkOptions,
+  errorOfAnotherCuda,
+  type KnownOptions,
+  refuseConstruction,
+  shown,
+  whatIs,
+} from "../../support/validation.ts";
+import { checkStream, type CudaStream } from "../streams/cuda_stream.ts";
+import { type KnownStreamOptions, type OrStream, streamOf, type StreamOption } from "../streams/stream_option.ts";
 import { ActiveCapture } from "./captures.ts";
-import { CudaGraph } from "./cuda_graph.ts";
+import { CudaGraph, ownCapturedGraph, partsOf } from "./cuda_graph.ts";
+import { GraphNode, handleOfNode } from "./graph_node.ts";
+import { type GraphParts, RootGraph } from "./graph_parts.ts";
+import { GraphResources } from "./graph_resources.ts";
+import { NodeNotes } from "./node_notes.ts";
 
 /** Options of a capture. */
 export interface CaptureOptions {
@@ -21,6 +33,13 @@ export interface CaptureOptions {
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__STREAM.html
    */
   mode?: "relaxed" | "thread-local" | "global";
+  /**
+   * A graph to add the work to, such as the body of a conditional node. Defaults to a new graph. Needs CUDA 12.3. What a
+   * function that throws has added is removed again.
+   */
+  into?: CudaGraph;
+  /** The nodes of `into` that the first work depends on. Defaults to none. */
+  dependencies?: readonly GraphNode[];
 }
 
 const modes = {
@@ -32,7 +51,7 @@ const modes = {
 /** Describes the options of a capture, for validation by `checkOptions`. */
 export const captureOptions: KnownOptions<CaptureOptions> = {
   action: "capture a stream",
-  names: { mode: true },
+  names: { mode: true, into: true, dependencies: true },
 };
 
 const refusalToClone = cloneRefusal("a GraphCapture", openInWorker);
@@ -58,6 +77,12 @@ export class GraphCapture implements Disposable {
   readonly stream: CudaStream;
   readonly #session: Session;
   readonly #capture: ActiveCapture;
+  /** The program's graph to which the work is added. */
+  readonly #into: GraphParts | undefined;
+  /** The nodes that `#into` had before the capture. */
+  readonly #nodesBefore: ReadonlySet<bigint>;
+  /** The graph that is captured, once it was asked for. */
+  #graph: CudaGraph | undefined;
   #isEnded = false;
 
   static {
@@ -76,29 +101,121 @@ export class GraphCapture implements Disposable {
    */
   constructor(
     session: Session,
-    { stream = refuseConstruction("GraphCapture", "CudaStream.beginCapture"), mode }: {
+    { stream = refuseConstruction("GraphCapture", "CudaStream.beginCapture"), mode, into, dependencies = [] }: {
       stream: CudaStream;
       /** One of `streamCaptureMode`. */
       mode: number;
+      into?: GraphParts | undefined;
+      dependencies?: readonly bigint[];
     } = {} as never,
   ) {
     this.#session = session;
     this.stream = stream;
+    this.#into = into;
     const { device: { ordinal }, unsafeHandle } = stream;
+    const root = into?.root ?? new RootGraph(new GraphResources());
     this.#capture = new ActiveCapture(stream, {
+      root,
+      notes: into?.notes ?? new NodeNotes(),
+      isBody: into?.around !== undefined,
       drop: () => this[Symbol.dispose](),
       allocateHost: (byteLength) => session.allocateHost(byteLength),
       freeHost: (memory) => session.freeHost(memory),
     });
+    this.#nodesBefore = new Set(into === undefined ? [] : session.driver.graphGetNodes(into.handle));
     session.captures.add(this.#capture);
     try {
-      session.driver.streamBeginCapture(ordinal, unsafeHandle, mode);
+      const { driver } = session;
+      if (into === undefined) driver.streamBeginCapture(ordinal, unsafeHandle, mode);
+      else driver.streamBeginCaptureToGraph(ordinal, unsafeHandle, into.handle, dependencies, mode);
     } catch (error) {
       session.captures.delete(this.#capture);
       throw error;
     }
     session.onCapturesChanged();
-    this.#capture.resources.hold();
+    root.capture = this.#capture;
+    root.resources.onCapture();
+    root.resources.hold();
+  }
+
+  /**
+   * Returns the nodes that the next work on a stream of the capture will depend on.
+   *
+   * @param options The stream, or an object that has it. Defaults to the stream on which the capture began.
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__STREAM.html
+   * @throws {TypeError} If the stream is not a part of the capture
+   * @throws {ReferenceError} If the capture has ended
+   */
+  dependencies(options?: OrStream<StreamOption>): readonly GraphNode[] {
+    const { parts, dependencies } = this.#stateOf(options, dependenciesOptions);
+    return dependencies.map((handle) => parts.nodeOf(handle));
+  }
+
+  /**
+   * Adds a node that no stream can express, such as a graph or a conditional node, behind a stream's work so far. The
+   * stream's next work depends on it.
+   *
+   * @param build Adds the node to the graph of the capture with the given dependencies, and returns it.
+   * @param options The stream, or an object that has it. Defaults to the stream on which the capture began.
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__STREAM.html
+   * @throws {TypeError} If the stream is not a part of the capture, or `build` does not return a node of the graph
+   * @throws {ReferenceError} If the capture has ended
+   *
+   * @example
+   * ```ts ignore
+   * using graph = stream.capture((capture) => {
+   *   numbers.fill(1, stream);
+   *   capture.add((graph, dependencies) => graph.addGraph(another, { dependencies }));
+   *   numbers.copyTo(host, stream);
+   * });
+   * ```
+   */
+  add<Node extends GraphNode>(
+    build: (graph: CudaGraph, dependencies: readonly GraphNode[]) => Node,
+    options?: OrStream<StreamOption>,
+  ): Node {
+    const { parts, stream, dependencies } = this.#stateOf(options, addOptions);
+    if (typeof build !== "function") {
+      throw new TypeError(`Cannot add ${whatIs(build)} to a capture: give a function that adds a node and returns it`);
+    }
+    const node = build(parts.graph, dependencies.map((handle) => parts.nodeOf(handle)));
+    if (!(node instanceof GraphNode)) {
+      throw new TypeError(`Cannot add a node to a capture: the function returned ${whatIs(node)}, and not the node`);
+    }
+    const handle = handleOfNode(node, parts);
+    if (this.#isEnded) throw new ReferenceError("Cannot add a node to the capture: the function has ended it");
+    try {
+      const { ordinal } = stream.device;
+      this.#session.driver.streamUpdateCaptureDependencies(ordinal, stream.unsafeHandle, [handle]);
+    } catch (error) {
+      throw cannot(`make a captured stream of device ${stream.device.ordinal} wait for a node`, error);
+    }
+    return node;
+  }
+
+  /** Returns the captured graph, and the state of a stream of the capture. */
+  #stateOf(
+    given: OrStream<StreamOption> | undefined,
+    known: KnownStreamOptions<StreamOption>,
+  ): { parts: GraphParts; stream: CudaStream; dependencies: readonly bigint[] } {
+    if (this.#isEnded) throw new ReferenceError("Cannot use the capture: it has ended");
+    const chosen = streamOf(given, known);
+    const stream = chosen === undefined ? this.stream : chosen;
+    checkStream(stream, this.#session, known.usage);
+    if (this.#session.captures.of(stream.unsafeHandle) !== this.#capture) {
+      throw new TypeError(
+        `Cannot ${known.action} on a stream that is not a part of it: let the stream wait for a stream of the capture`,
+      );
+    }
+    const { ordinal } = stream.device;
+    const { graph, dependencies } = this.#session.driver.streamGetCaptureInfo(ordinal, stream.unsafeHandle);
+    return { parts: this.#into ?? partsOf(this.#graphOf(graph)), stream, dependencies };
+  }
+
+  /** Returns the object of the graph that is captured. */
+  #graphOf(handle: bigint): CudaGraph {
+    const { root, notes } = this.#capture;
+    return this.#graph ??= new CudaGraph(this.#session, { device: this.stream.device, handle, root, notes });
   }
 
   /**
@@ -106,18 +223,23 @@ export class GraphCapture implements Disposable {
    *
    * @throws {ReferenceError} If the capture has ended, or its stream was disposed
    * @throws {CudaError} `cudaErrorStreamCaptureUnjoined` if a stream was not joined, `cudaErrorStreamCaptureInvalidated`
-   * if another library or Worker has made a call that ends captures
+   * if another library or Worker has made a call that ends captures. A graph that was given as `into` can then be used
+   * no more
    */
   end(): CudaGraph {
     if (this.#isEnded) {
       throw new ReferenceError("Cannot end the capture: it has ended, or its stream or Cuda object was disposed");
     }
     const { device } = this.stream;
-    const { resources, notes } = this.#capture;
+    const { resources } = this.#capture;
     try {
       const handle = this.#end();
       resources.onCaptured();
-      return new CudaGraph(this.#session, { device, handle, resources, notes });
+      if (this.#into !== undefined) return this.#into.graph;
+      const isNew = this.#graph === undefined;
+      const graph = this.#graphOf(handle);
+      if (!isNew) ownCapturedGraph(graph);
+      return graph;
     } catch (error) {
       const advice = error instanceof CudaError ? adviceAtEnd[error.code] : undefined;
       throw cannot(`capture a stream of device ${device.ordinal}`, error, advice);
@@ -126,35 +248,80 @@ export class GraphCapture implements Disposable {
     }
   }
 
-  /** Ends the capture, and drops what was captured. Does nothing if the capture has ended. */
+  /**
+   * Ends the capture, and drops what was captured. Does nothing if the capture has ended. If nodes were added to a graph
+   * from which CUDA removes none, because it allocates memory, the graph can be used no more.
+   */
   [Symbol.dispose](): void {
     if (this.#isEnded) return;
+    const { root, resources } = this.#capture;
     try {
-      this.#session.driver.graphDestroy(this.#end());
+      const handle = this.#end();
+      resources.onCaptured();
+      if (this.#into !== undefined) this.#removeNodes(this.#into);
+      else {
+        root.end = "its capture was dropped";
+        this.#session.driver.graphDestroy(handle);
+      }
     } catch (error) {
       // A capture that was invalidated, or whose streams were not joined, has no graph.
       if (!(error instanceof CudaError) || !/StreamCapture/.test(error.code)) throw error;
     } finally {
-      this.#capture.resources.drop();
+      resources.drop();
     }
   }
 
+  /** Removes the nodes that the capture has added to a graph of the program, so that it is as before. */
+  #removeNodes(into: GraphParts): void {
+    const { driver } = this.#session;
+    const added = driver.graphGetNodes(into.handle).filter((node) => !this.#nodesBefore.has(node));
+    try {
+      for (const node of added.reverse()) {
+        driver.graphDestroyNode(node);
+        into.forget(node);
+      }
+    } catch (error) {
+      if (!(error instanceof CudaError)) throw error;
+      into.root.incomplete = "a capture into it was dropped, and CUDA does not remove the nodes; build another one";
+    }
+  }
+
+  /** Ends the capture, and returns the graph's handle. */
   #end(): bigint {
     this.#isEnded = true;
+    const { root } = this.#capture;
     const { device: { ordinal }, unsafeHandle } = this.stream;
     try {
       return this.#session.driver.streamEndCapture(ordinal, unsafeHandle);
+    } catch (error) {
+      // CUDA has destroyed the graph, or, of the program's graph, the captured part: it would destroy that once more.
+      if (this.#into !== undefined) root.leave("a capture into it has failed; build another one");
+      else root.end = "its capture has failed";
+      throw error;
     } finally {
+      root.capture = undefined;
       this.#session.captures.delete(this.#capture);
       this.#session.onCapturesChanged();
     }
   }
 }
 
+const dependenciesOptions: KnownStreamOptions<StreamOption> = {
+  action: "ask for the dependencies of a capture",
+  names: { stream: true },
+  usage: "dependencies(stream) or dependencies({ stream })",
+};
+
+const addOptions: KnownStreamOptions<StreamOption> = {
+  action: "add a node to a capture",
+  names: { stream: true },
+  usage: "add(build, stream) or add(build, { stream })",
+};
+
 /** Begins the capture of a stream. */
 export function beginCapture(stream: CudaStream, session: Session, options: CaptureOptions): GraphCapture {
   checkOptions(options, captureOptions);
-  const { mode = "relaxed" } = options;
+  const { mode = "relaxed", into, dependencies } = options;
   if (!Object.hasOwn(modes, mode)) {
     throw new TypeError(
       `Cannot capture a stream in the mode ${shown(mode)}: give "relaxed", "thread-local" or "global"`,
@@ -174,9 +341,34 @@ export function beginCapture(stream: CudaStream, session: Session, options: Capt
       explainedError(number, "cudaStreamBeginCapture", "it is being captured already; end that first"),
     );
   }
+  const target = checkTarget(into, dependencies, session);
   try {
-    return new GraphCapture(session, { stream, mode: modes[mode] });
+    target.into?.root.checkNotCaptured("cudaStreamBeginCaptureToGraph");
+    return new GraphCapture(session, { stream, mode: modes[mode], ...target });
   } catch (error) {
     throw cannot(what, error);
   }
+}
+
+/** Checks the graph that a stream is to be captured into, and the nodes that the first work depends on. */
+function checkTarget(
+  into: CudaGraph | undefined,
+  dependencies: readonly GraphNode[] | undefined,
+  session: Session,
+): { into: GraphParts | undefined; dependencies: readonly bigint[] } {
+  if (dependencies !== undefined && !Array.isArray(dependencies)) {
+    throw new TypeError(`Cannot use ${whatIs(dependencies)} as a capture's dependencies: give an array of nodes`);
+  }
+  if (into === undefined) {
+    if (dependencies === undefined) return { into: undefined, dependencies: [] };
+    throw new TypeError("Cannot capture a stream behind nodes of no graph: give the graph of the dependencies as into");
+  }
+  if (!(into instanceof CudaGraph)) {
+    throw new TypeError(`Cannot capture a stream into ${whatIs(into, "CudaGraph")}: give a CudaGraph`);
+  }
+  const parts = partsOf(into);
+  if (parts.session !== session) throw errorOfAnotherCuda("capture a stream into a graph");
+  const handles = (dependencies ?? []).map((node) => handleOfNode(node, parts));
+  void parts.handle;
+  return { into: parts, dependencies: [...new Set(handles)] };
 }

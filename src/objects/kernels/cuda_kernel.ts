@@ -8,6 +8,7 @@ import { HostBuffer } from "../../memory/transfers/host_buffer.ts";
 import { cannot } from "../../support/driver_errors.ts";
 import type { ActiveCapture } from "../graphs/captures.ts";
 import { captureOfArgument, GraphArgument } from "../graphs/graph_argument.ts";
+import { GraphCondition, handleForKernel } from "../graphs/graph_condition.ts";
 import type { GraphResources } from "../graphs/graph_resources.ts";
 import { type AddressParameter, copyOfLaunch, type KernelNote, type NamedParameter } from "../graphs/node_notes.ts";
 import {
@@ -278,18 +279,32 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
       if (refusal === undefined) continue;
       this.#writeNamed(index, argument, {
         refusal,
+        isNode: node !== undefined,
         capture: node === undefined ? this.#session.captures.of(stream.unsafeHandle) : node.capture,
       });
     }
     return attributes;
   }
 
-  /** Writes the value of a graph's argument, in its capture. Throws for any other argument, which was refused. */
+  /**
+   * Writes the value of a graph's argument in its capture, or the handle of a graph's condition. Throws for any other
+   * argument, which was refused.
+   */
   #writeNamed(
     index: number,
     argument: unknown,
-    { refusal, capture }: { readonly refusal: ArgumentRefusal; readonly capture: ActiveCapture | undefined },
+    { refusal, isNode, capture }: {
+      readonly refusal: ArgumentRefusal;
+      readonly isNode: boolean;
+      readonly capture: ActiveCapture | undefined;
+    },
   ): void {
+    if (argument instanceof GraphCondition) {
+      const handle = handleForKernel(argument, { capture, isNode });
+      const refused = this.#writers[index]!(this.#launch.parameters, handle);
+      if (refused !== undefined) this.#refuse(index, handle, refused);
+      return;
+    }
     if (!(argument instanceof GraphArgument)) this.#refuse(index, argument as KernelArgument, refusal);
     const { name, value } = argument;
     if (capture === undefined || captureOfArgument(argument) !== capture) {

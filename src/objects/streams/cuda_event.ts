@@ -44,6 +44,12 @@ export let handleOf: (event: CudaEvent) => bigint;
 /** Whether other processes can wait for the event. */
 export let isInterprocess: (event: CudaEvent) => boolean;
 
+/**
+ * Keeps an event until the returned function is called, even if the program disposes of it: a graph uses it, and may
+ * record it at any time.
+ */
+export let keepEvent: (event: CudaEvent) => () => void;
+
 /** Throws unless `event` is an event of the `Cuda` object that `session` belongs to. */
 export let checkEvent: (event: CudaEvent, session: Session) => void;
 
@@ -86,6 +92,10 @@ export class CudaEvent implements Disposable {
    */
   #recordedBy: StreamProgress | undefined;
   #position = 0;
+  /** The number of callers of `keepEvent` that keep the event. */
+  #keepers = 0;
+  /** Destroys the event. Set when it was disposed and is kept. */
+  #destroyKept: (() => void) | undefined;
   /**
    * The call stack at the event's creation, to be reported if the program waits for the event without ever recording
    * it. Set only with POOLPASS_DEBUG=1 or the sanitizer. Cleared once that has been reported, or once other code may
@@ -99,6 +109,15 @@ export class CudaEvent implements Disposable {
       return event.#handle;
     };
     isInterprocess = (event) => event.#isInterprocess;
+    keepEvent = (event) => {
+      void handleOf(event);
+      event.#keepers++;
+      return () => {
+        if (--event.#keepers > 0 || event.#destroyKept === undefined || event.#session.hasEnded) return;
+        ignoreLoss(event.#destroyKept);
+        event.#destroyKept = undefined;
+      };
+    };
     noteRecord = (event, stream) => {
       if (event.#mayBeRecordedByOthers) {
         event.#unrecordedOrigin = undefined;
@@ -290,12 +309,24 @@ export class CudaEvent implements Disposable {
     else sanitizer.reportUnrecordedWait(waitForEvent, origin);
   }
 
-  /** Destroys the event. Work that already waits for it is not affected. */
+  /**
+   * Destroys the event. Work that already waits for it is not affected. A graph that records it or waits for it keeps
+   * it, and can still be launched.
+   */
   [Symbol.dispose](): void {
     if (this.#handle === undefined) return;
     const handle = this.#handle;
     this.#handle = undefined;
     const session = this.#session;
+    if (this.#keepers > 0) {
+      session.completed.delete(this);
+      session.opened.markDisposed(this.#opened);
+      this.#destroyKept = () => {
+        session.opened.delete(this.#opened);
+        session.driver.eventDestroy(this.device.ordinal, handle);
+      };
+      return;
+    }
     session.opened.delete(this.#opened);
     ignoreLoss(() => {
       if (session.completed.delete(this) && session.driver.eventQuery(handle)) {

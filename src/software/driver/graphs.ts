@@ -6,6 +6,7 @@
 import {
   conditionalNodeType,
   type Driver,
+  graphDotFlags,
   graphInstantiateFlags,
   graphNodeType,
   memAccessFlags,
@@ -405,7 +406,7 @@ export function captureAndGraphCalls(
       const nodes = [...graphOf(graph, "cudaGraphGetEdges").nodes.values()];
       return nodes.flatMap((node) => [...node.dependencies].map(({ handle }) => [handle, node.handle] as const));
     },
-    graphDebugDotPrint: (graph) => dotOf(graphOf(graph, "cudaGraphDebugDotPrint")),
+    graphDebugDotPrint: (graph, flags) => dotOf(graphOf(graph, "cudaGraphDebugDotPrint"), flags),
     graphInstantiate(graph, flags) {
       const call = "cudaGraphInstantiate";
       const found = graphOf(graph, call);
@@ -511,13 +512,15 @@ const switchable: ReadonlySet<number> = new Set([graphNodeType.kernel, graphNode
 
 const typeNames = new Map<number, string>(Object.entries(graphNodeType).map(([name, type]) => [type, name]));
 
-/** Describes a graph in the language DOT. */
-function dotOf(graph: SoftwareGraph): string {
+/** Describes a graph in the language DOT. `flags` are bits of `graphDotFlags`. */
+function dotOf(graph: SoftwareGraph, flags: number): string {
+  const hasHandles = (flags & (graphDotFlags.verbose | graphDotFlags.handles)) !== 0;
   const nodes = [...graph.nodes.values()];
   const numbers = new Map(nodes.map((node, index) => [node, index]));
-  const lines = nodes.map(({ operation: { type } }, index) =>
-    `  node_${index} [label="${index} ${typeNames.get(type)}"];`
-  );
+  const lines = nodes.map(({ handle, operation: { type } }, index) => {
+    const written = hasHandles ? ` 0x${handle.toString(16)}` : "";
+    return `  node_${index} [label="${index} ${typeNames.get(type)}${written}"];`;
+  });
   const edges = nodes.flatMap((node) =>
     [...node.dependencies].map((dependency) => `  node_${numbers.get(dependency)} -> node_${numbers.get(node)};`)
   );
