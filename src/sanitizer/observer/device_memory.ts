@@ -326,16 +326,11 @@ function copiesOfRows(
   driver: Driver,
   { reports, streams, work, hostMemory, reportsHostReads }: CopyParts,
 ): Partial<Driver> {
-  /** The rows of one end of a copy: none for pageable memory, which no other work accesses. */
-  const rowsOf = (access: "read" | "write", end: PitchedMemory, size: Rows): RangeAccess[] => {
-    if (typeof end.memory === "bigint") return rangesOf(access, { ...end, memory: end.memory }, size);
-    const [range] = hostMemory.rangeOf(access, end.memory);
-    return range === undefined ? [] : rangesOf(access, { ...end, memory: BigInt(range.address) }, size);
-  };
   return {
     memcpy3DAsync: (device, copy, stream, onUninitialized) => {
       const { destination, source } = copy;
-      const writes = rowsOf("write", destination, copy), reads = rowsOf("read", source, copy);
+      const writes = accessesOfRows(hostMemory, "write", destination, copy),
+        reads = accessesOfRows(hostMemory, "read", source, copy);
       if (typeof destination.memory === "bigint") beforeWriteOf(writes, hostMemory);
       else for (const row of arrayRows(destination.memory, destination, copy)) hostMemory.beforeCopyTo(row);
       const isRead = typeof destination.memory !== "bigint" && typeof source.memory === "bigint";
@@ -363,10 +358,10 @@ function copiesOfRows(
       if (isPageable) streams.syncHostWith(streams.streamOf(device, stream));
     },
     memcpy3DPeerAsync: (device, copy, destinationDevice, sourceDevice, stream) => {
-      const writes = rowsOf("write", copy.destination, copy);
+      const writes = accessesOfRows(hostMemory, "write", copy.destination, copy);
       beforeWriteOf(writes, hostMemory);
       driver.memcpy3DPeerAsync(device, copy, destinationDevice, sourceDevice, stream);
-      work.add("copy", { device, stream }, [...rowsOf("read", copy.source, copy), ...writes]);
+      work.add("copy", { device, stream }, [...accessesOfRows(hostMemory, "read", copy.source, copy), ...writes]);
     },
     memcpyBatchAsync: (device, copies, stream) => {
       const accesses = copies.flatMap(({ destination, source, byteLength }) => {
@@ -375,7 +370,7 @@ function copiesOfRows(
         if (typeof destination === "bigint") hostMemory.beforeWrite(destination, byteLength);
         else hostMemory.beforeCopyTo(destination.subarray(0, byteLength));
         const ends = [["read", source], ["write", destination]] as const;
-        return ends.flatMap(([access, memory]) => rowsOf(access, { memory, ...rows }, size));
+        return ends.flatMap(([access, memory]) => accessesOfRows(hostMemory, access, { memory, ...rows }, size));
       });
       driver.memcpyBatchAsync(device, copies, stream);
       const operation = work.add("copyBatch", { device, stream }, accesses);
@@ -425,14 +420,14 @@ function fills(driver: Driver, { work, hostMemory }: CopyParts): Partial<Driver>
 }
 
 /** The size of a copy or fill of rows: bytes in a row, rows in a slice, and slices. */
-interface Rows {
+export interface RowsSize {
   readonly width: number;
   readonly height: number;
   readonly depth: number;
 }
 
 /** Yields the offset and the length of each row, or of each slice or the whole where there are no gaps. */
-function* spansOf({ pitch, rows }: Pick<PitchedMemory, "pitch" | "rows">, { width, height, depth }: Rows) {
+function* spansOf({ pitch, rows }: Pick<PitchedMemory, "pitch" | "rows">, { width, height, depth }: RowsSize) {
   if (width === 0) return;
   const [isSlice, isWhole] = [pitch === width || height === 1, rows === height || depth === 1];
   if (isSlice && isWhole && (pitch === width || depth === 1)) {
@@ -445,17 +440,29 @@ function* spansOf({ pitch, rows }: Pick<PitchedMemory, "pitch" | "rows">, { widt
   }
 }
 
+/** Returns the rows of one end of a copy: none for pageable memory, which no other work accesses. */
+export function accessesOfRows(
+  hostMemory: ObservedHostMemory,
+  access: "read" | "write",
+  end: PitchedMemory,
+  size: RowsSize,
+): RangeAccess[] {
+  if (typeof end.memory === "bigint") return rangesOf(access, { ...end, memory: end.memory }, size);
+  const [range] = hostMemory.rangeOf(access, end.memory);
+  return range === undefined ? [] : rangesOf(access, { ...end, memory: BigInt(range.address) }, size);
+}
+
 /** Returns the accesses to rows at an address. */
-function rangesOf(
+export function rangesOf(
   access: RangeAccess["access"],
   { memory, ...distances }: PitchedMemory & { readonly memory: bigint },
-  size: Rows,
+  size: RowsSize,
 ): RangeAccess[] {
   return Array.from(spansOf(distances, size), ({ offset, length }) => range(access, memory + BigInt(offset), length));
 }
 
 /** Yields the rows of host memory. */
-function* arrayRows(memory: Uint8Array, distances: Pick<PitchedMemory, "pitch" | "rows">, size: Rows) {
+function* arrayRows(memory: Uint8Array, distances: Pick<PitchedMemory, "pitch" | "rows">, size: RowsSize) {
   for (const { offset, length } of spansOf(distances, size)) yield memory.subarray(offset, offset + length);
 }
 

@@ -126,11 +126,20 @@ export class ObservedHostMemory {
   /** Drops the copy sources that overlap memory that a kernel has written. */
   afterKernel(accesses: readonly LaunchAccess[]): void {
     for (const { address, byteLength, operation } of accesses) {
-      if (operation === "read") continue;
-      for (const [buffer, start] of this.#addresses) {
-        const begin = Number(address) - start;
-        this.#sources.forget({ buffer, byteOffset: begin, byteLength });
-      }
+      if (operation !== "read") this.#forgetSources(Number(address), byteLength);
+    }
+  }
+
+  /** Drops the copy sources that overlap memory that a node of a graph writes. */
+  afterNode(accesses: readonly RangeAccess[]): void {
+    for (const { address, byteLength, access } of accesses) {
+      if (access !== "read") this.#forgetSources(address, byteLength);
+    }
+  }
+
+  #forgetSources(address: number, byteLength: number): void {
+    for (const [buffer, start] of this.#addresses) {
+      this.#sources.forget({ buffer, byteOffset: address - start, byteLength });
     }
   }
 

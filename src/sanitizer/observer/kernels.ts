@@ -80,6 +80,16 @@ export class ObservedKernels {
     };
   }
 
+  /** Returns the name and the accesses of a launch in a graph, as far as they are known before it runs. */
+  describe(launch: KernelLaunch): { name: string } & Pick<KnownAccesses, "certain" | "possible"> {
+    const { certain = [], possible = [] } = (this.#launches ?? this.#proofs)?.of(launch) ?? {};
+    return { name: this.#nameOf(launch), certain, possible };
+  }
+
+  #nameOf({ kernel }: KernelLaunch): string {
+    return this.#names.get(kernel) ?? `kernel ${kernel}`;
+  }
+
   /** Processes the accesses that completed instrumented launches have recorded. */
   collectInstrumented(): void {
     this.#instrumented?.settle();
@@ -97,8 +107,8 @@ export class ObservedKernels {
   }
 
   #launch(launch: KernelLaunch, attributes: LaunchAttributes | undefined): void {
-    const { device, stream, kernel } = launch;
-    const operation = this.#parts.work.next(this.#names.get(kernel) ?? `kernel ${kernel}`, device, stream);
+    const { device, stream } = launch;
+    const operation = this.#parts.work.next(this.#nameOf(launch), device, stream);
     if (this.#launches === undefined) {
       this.#launchObserved(launch, attributes, operation);
       return;

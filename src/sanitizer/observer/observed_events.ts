@@ -122,6 +122,14 @@ export class ObservedEvents {
     return record === undefined || this.#streams.isKnown(record);
   }
 
+  /** Call when a graph was launched that records an event. */
+  recorded(event: bigint, record: Point, site: CallStack): void {
+    const observed = this.#eventOf(event);
+    Object.assign(observed, { record, recorded: site, clock: undefined });
+    this.#publishEventRecord(observed);
+    if (observed.isInterprocess) this.#streams.assume(record);
+  }
+
   #handleCalls(driver: Driver): Partial<Driver> {
     const { processes } = this.#streams;
     return {
@@ -187,7 +195,7 @@ export class ObservedEvents {
       streamWaitEvent: (device, stream, event, flags) => {
         driver.streamWaitEvent(device, stream, event, flags);
         if (this.#streams.joinsCapture(driver, device, stream)) return;
-        this.#joinRecords(this.#streams.streamOf(device, stream), event);
+        this.joinRecords(this.#streams.streamOf(device, stream), event);
       },
       eventQuery: (event, options) => {
         const isDone = driver.eventQuery(event, options);
@@ -216,12 +224,12 @@ export class ObservedEvents {
   }
 
   #syncHostWith(event: bigint): void {
-    this.#joinRecords(this.#streams.host, event);
+    this.joinRecords(this.#streams.host, event);
     this.#streams.afterHostSync();
   }
 
   /** Joins the clocks of an event's last records, in this process and in others, into the clock of a timeline. */
-  #joinRecords(timeline: Timeline, event: bigint): void {
+  joinRecords(timeline: Timeline, event: bigint): void {
     const { record, recorded, clock, handle } = this.#eventOf(event);
     if (record !== undefined) {
       if (recorded !== undefined) timeline.recordWait(record, recorded);

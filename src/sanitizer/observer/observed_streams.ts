@@ -120,6 +120,10 @@ export class ObservedStreams {
         driver.streamBeginCapture(device, stream, mode);
         this.#captured.add(stream);
       },
+      streamBeginCaptureToGraph: (device, stream, graph, dependencies, mode) => {
+        driver.streamBeginCaptureToGraph(device, stream, graph, dependencies, mode);
+        this.#captured.add(stream);
+      },
       streamEndCapture: (device, stream) => {
         try {
           return driver.streamEndCapture(device, stream);
@@ -128,10 +132,6 @@ export class ObservedStreams {
             if (!driver.streamIsCapturing(device, other)) this.#captured.delete(other);
           }
         }
-      },
-      graphLaunch: (device, exec, stream) => {
-        this.next(device, stream);
-        driver.graphLaunch(device, exec, stream);
       },
       streamDestroy: (device, stream) => {
         this.#captured.delete(stream);
@@ -196,6 +196,12 @@ export class ObservedStreams {
       this.#pendingCollectives.set(point.timeline, point);
     }
     this.processes.onCollectiveEnqueued();
+  }
+
+  /** Call when a branch of graphs runs no more work. */
+  dropBranch(branch: Timeline): void {
+    this.#destroyedOf(branch.device!).add(branch);
+    this.#retire();
   }
 
   /** Begins the next operation of the host. Returns the operation's point. */

@@ -16,6 +16,7 @@ import { copiesAndFills, ObservedDeviceMemory } from "./device_memory.ts";
 import { ObservedHostMemory } from "./host_memory.ts";
 import { ObservedKernels } from "./kernels.ts";
 import type { CommunicatorRank, RankCall } from "./observed_communicators.ts";
+import { ObservedGraphs } from "./observed_graphs.ts";
 import { ObservedEvents, ObservedWork } from "./observed_events.ts";
 import { ObservedStreams, type StreamHandle } from "./observed_streams.ts";
 
@@ -43,6 +44,7 @@ export class Observer {
   readonly #streams: ObservedStreams;
   readonly #events: ObservedEvents;
   readonly #hostMemory: ObservedHostMemory;
+  readonly #graphs: ObservedGraphs;
   readonly #calls: Partial<Driver>;
 
   /**
@@ -63,13 +65,15 @@ export class Observer {
     const work = this.work = new ObservedWork(order, streams);
     const hostMemory = this.#hostMemory = new ObservedHostMemory(driver, { reports, streams, work });
     const kernels = new ObservedKernels(driver, options, { reports, work, hostMemory });
-    this.#events = new ObservedEvents(streams, work);
+    const events = this.#events = new ObservedEvents(streams, work);
+    this.#graphs = new ObservedGraphs(driver, { streams, work, events, kernels, hostMemory });
     this.#calls = {
       ...streams.calls(driver),
       ...this.#events.calls(driver),
       ...kernels.calls(),
       ...new ObservedDeviceMemory(streams, work).calls(driver),
       ...hostMemory.calls(),
+      ...this.#graphs.calls(),
       ...copiesAndFills(driver, { reports, streams, work, hostMemory, reportsHostReads }),
     };
   }
@@ -87,7 +91,7 @@ export class Observer {
       const unobserved = driver[name as CallName] as DriverMethod;
       if (!isReported(effects)) {
         return (...parameters) => {
-          if (this.#streams.isCaptured(effects, parameters)) return Reflect.apply(unobserved, driver, parameters);
+          if (this.#streams.isCaptured(effects, parameters)) return this.#graphs.capture(name, parameters, unobserved);
           try {
             return Reflect.apply(method, driver, parameters);
           } finally {
@@ -96,12 +100,12 @@ export class Observer {
         };
       }
       return (...parameters) => {
-        if (this.#streams.isCaptured(effects, parameters)) return Reflect.apply(unobserved, driver, parameters);
         // Capture the stack here: a helper function would add a stack frame, which costs time.
         const limit = errorConstructor.stackTraceLimit;
         if (!(limit > frameCount)) errorConstructor.stackTraceLimit = frameCount;
         work.site = new Error();
         errorConstructor.stackTraceLimit = limit;
+        if (this.#streams.isCaptured(effects, parameters)) return this.#graphs.capture(name, parameters, unobserved);
         try {
           return Reflect.apply(method, driver, parameters);
         } finally {

@@ -98,6 +98,12 @@ export class Timeline {
     this.#known.set(other, position);
   }
 
+  /** Orders the next operation after a point, and what precedes it. */
+  joinEnd({ timeline, position, clock }: Point): void {
+    this.join(clock);
+    this.joinPoint(timeline, position);
+  }
+
   /** Records, for advice in reports, that the next operation waits for an event of another timeline. */
   recordWait(record: Pick<Point, "timeline" | "position">, recorded: CallStack): void {
     const { timeline, position: recordedAt } = record;
@@ -174,4 +180,14 @@ export interface Operation extends Point {
   readonly site: CallStack;
   /** The operation's number in the order in which its process enqueued operations. */
   readonly sequence: number;
+  /** The launch of the graph that the operation is a part of. `site` is then where the operation was captured. */
+  readonly graph?: LaunchedGraph;
+}
+
+/** A launch of a graph. */
+export interface LaunchedGraph {
+  /** The name of the stream. */
+  readonly stream: string;
+  /** The call site in the program. */
+  readonly launched: CallStack;
 }

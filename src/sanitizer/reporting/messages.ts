@@ -88,7 +88,7 @@ const participles: Readonly<Partial<Record<string, string>>> = { allocate: "Allo
  * @param before the access described before `current`; if both are of the same call, the call stack is not repeated
  */
 function describe(current: SanitizerAccess, before: SanitizerAccess | undefined): string[] {
-  const { operation, access, stream, source, stack, block, thread } = current;
+  const { operation, access, stream, source, stack, block, thread, launched } = current;
   if (access === "barrier" && block === undefined) {
     return [
       operation === "createEvent" ? "  The event was created" : `  ${capitalized(operation)}`,
@@ -103,9 +103,19 @@ function describe(current: SanitizerAccess, before: SanitizerAccess | undefined)
   // A kernel's malloc has no call stack, because the launch is unknown.
   if (isSameCall || access === "allocate" && stack === "") return [`  ${what}`];
   if (participle !== undefined) {
-    return [`  ${what} ${stream === undefined ? "by the host" : `on ${stream}`}`, ...indented(stack)];
+    return [
+      `  ${what} ${stream === undefined ? "by the host" : `on ${stream}`}${inGraph(launched)}`,
+      ...indented(stack),
+    ];
   }
-  return [`  ${what}, on ${stream ?? "the host"}`, ...indented(stack)];
+  return [`  ${what}, on ${stream ?? "the host"}${inGraph(launched)}`, ...indented(stack)];
+}
+
+/** Returns the words for an operation of a graph, whose call stack is that of its capture. */
+function inGraph(launched: string | undefined): string {
+  if (launched === undefined) return "";
+  const [place] = framesOf(launched);
+  return `, in a graph${place === undefined ? "" : ` launched at ${shortNameOf(place)}`}, to which it was added`;
 }
 
 function indented(stack: string): string[] {
@@ -118,12 +128,27 @@ function capitalized(text: string): string {
 
 /** Returns a sentence that advises how to order `second` after `first`. */
 export function orderBy(first: Operation, second: Operation): string {
-  const { timeline: a, name } = first;
-  const { timeline: b } = second;
+  if (first.graph !== undefined && first.graph === second.graph) {
+    return `In the graph, let ${nodeOf(second)} depend on ${
+      nodeOf(first)
+    }; in a capture, let its stream wait for the ` +
+      "other one, as in other.wait(stream)";
+  }
+  const a = placeOf(first), b = placeOf(second);
   if (a.pid !== b.pid) return orderBetweenProcesses(first, second);
-  if (b.device === undefined) return `Wait for ${a.name} before the ${second.name}`;
-  const what = name === "allocate" ? "the allocation" : name;
-  return `Record an event on ${a.name} after ${what}, and let ${b.name} wait for it${earlyRecord(first, second)}`;
+  if (b.device === undefined) return `Wait for ${a.stream} before the ${second.name}`;
+  return `Record an event on ${a.stream} after ${a.name}, and let ${b.stream} wait for it${earlyRecord(first, second)}`;
+}
+
+/** Returns how advice names an operation and its stream: a graph's by the launch. */
+function placeOf({ name, timeline, graph }: Operation) {
+  const { pid, device } = timeline;
+  if (graph !== undefined) return { name: "the launch of the graph", stream: graph.stream, pid, device };
+  return { name: nodeOf({ name }), stream: timeline.name, pid, device };
+}
+
+function nodeOf({ name }: Pick<Operation, "name">): string {
+  return name === "allocate" ? "the allocation" : name === "free" ? "the free" : name;
 }
 
 /**
@@ -139,13 +164,11 @@ function earlyRecord(first: Operation, { timeline, position }: Operation): strin
 
 /** Returns a sentence that advises how to order a free after a use of the memory. */
 export function freeLater(use: Operation, freed: Operation): string {
-  const { timeline: { name, pid, device } } = use;
-  if (pid !== freed.timeline.pid || device === undefined || freed.timeline.device === undefined) {
-    return orderBy(use, freed);
-  }
-  const event =
-    `record an event on ${name} after ${use.name}, and let ${freed.timeline.name} wait for it before the free`;
-  return `Free it on ${name}, or ${event}${earlyRecord(use, freed)}`;
+  const a = placeOf(use), b = placeOf(freed);
+  const isInOneGraph = use.graph !== undefined && use.graph === freed.graph;
+  if (isInOneGraph || a.pid !== b.pid || a.device === undefined || b.device === undefined) return orderBy(use, freed);
+  const event = `record an event on ${a.stream} after ${a.name}, and let ${b.stream} wait for it before the free`;
+  return `Free it on ${a.stream}, or ${event}${earlyRecord(use, freed)}`;
 }
 
 function orderBetweenProcesses({ name, timeline: a }: Operation, { name: second, timeline: b }: Operation): string {

@@ -359,13 +359,14 @@ function accessOf(
   return source === undefined ? described : { ...described, source, ...who };
 }
 
-function operationOf({ name, timeline, site }: Operation, access: SanitizerAccess["access"]): SanitizerAccess {
+function operationOf({ name, timeline, site, graph }: Operation, access: SanitizerAccess["access"]): SanitizerAccess {
   const { pid } = timeline;
   return {
     operation: name,
     access,
-    stream: streamOf(timeline),
+    stream: graph?.stream ?? streamOf(timeline),
     stack: stackOf(site),
+    ...graph === undefined ? {} : { launched: stackOf(graph.launched) },
     ...pid === undefined ? {} : { pid },
   };
 }

@@ -22,6 +22,8 @@ export interface SanitizerAccess {
    * frame.
    */
   readonly stack: string;
+  /** The call stack of the launch, if the operation is a part of a graph. `stack` is then where it was captured or added. */
+  readonly launched?: string;
   /** The index of the accessing thread's block, if it is known. */
   readonly block?: readonly [x: number, y: number, z: number];
   /** The index of the accessing thread in its block, if it is known. */
