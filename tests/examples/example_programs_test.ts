@@ -184,6 +184,16 @@ testPrograms("graphs adds numbers in a graph of three streams", async ({ run }) 
   for (const line of lines.slice(7, 9)) assert(sum(line) > 2000 && sum(line) < 3000, line);
 });
 
+testPrograms("graph_by_hand adds numbers in a graph without a capture", async ({ run }) => {
+  const { code, lines, errors } = await run("graph_by_hand", ["--elements", "5000", "--launches", "2", "--dot"]);
+  assertEquals(code, 0, errors);
+  assertEquals([lines[0], lines.slice(-3)], [
+    "6 nodes, 5 edges",
+    ["launch 1: sum 7500", "launch 2: sum 10000", "All sums are right"],
+  ]);
+  assertEquals(lines.filter((line) => /xlabel="(numbers|partial sums|sum)"/.test(line)).length, 3);
+});
+
 testPrograms("graph_memory uses scratch memory, and results that outlive launches", async ({ run }) => {
   const { code, lines, errors } = await run("graph_memory", ["--elements", "1000"]);
   assertEquals(code, 0, errors);

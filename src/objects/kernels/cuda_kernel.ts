@@ -299,7 +299,7 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
       readonly capture: ActiveCapture | undefined;
     },
   ): void {
-    if (argument instanceof GraphCondition) {
+    if (argument instanceof GraphCondition && takesAddress(this.#parameters[index]!)) {
       const handle = handleForKernel(argument, { capture, isNode });
       const refused = this.#writers[index]!(this.#launch.parameters, handle);
       if (refused !== undefined) this.#refuse(index, handle, refused);

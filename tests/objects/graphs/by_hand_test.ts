@@ -235,7 +235,7 @@ testOnEachDriver("what cannot be added is refused, and the graph is as before", 
     [() => graph.addEmpty({ after: [] } as never), /the option "after"/],
   ];
   for (const [call, message] of refused) {
-    const error = assertThrows(call) as Error;
+    const error = assertThrows(call, String(message)) as Error;
     assertMatch(error.message, message, error.stack);
   }
   assertEquals(graph.nodes, []);
