@@ -150,7 +150,7 @@ nothing_of_a_runtime=(
   tests/software/{fault_places,graphs,random}_test.ts tests/software/collectives/{reduction,refusals}_test.ts
   # What the sanitizer finds. Other tests of it have ends of processes, call sites, files, and boards that processes share.
   tests/sanitizer/{initialization,kernel_accesses,memory,race,synchronization,yardsticks}
-  tests/sanitizer/random_{host_memory,order,processes}_test.ts tests/sanitizer/{processes,stream_order}_test.ts
+  tests/sanitizer/random_{graphs,host_memory,order,processes}_test.ts tests/sanitizer/{processes,stream_order}_test.ts
   tests/sanitizer/{collectives,first_threads,offers,skipped_barriers,store,synchronization}_test.ts
   # The caching allocator, above a driver of the tests, and scarce memory. Its slabs are shared on each runtime.
   tests/memory/caching/caching_{allocator,allocator_properties,faults}_test.ts tests/memory/scarce_memory_test.ts

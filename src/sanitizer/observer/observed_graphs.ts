@@ -49,6 +49,9 @@ interface ObservedExec {
 /** The name and the effect of a node. */
 type Described = Pick<ObservedNode, "name" | "effect">;
 
+/** The library checks and notes a node that is added: its own frames are up to 15. */
+const framesOfNodes = 24;
+
 /** Observes the calls that capture, build, change and launch graphs. */
 export class ObservedGraphs {
   readonly #driver: Driver;
@@ -165,7 +168,7 @@ export class ObservedGraphs {
   }
 
   #add(node: bigint, described: Described): bigint {
-    this.#nodes.set(node, { ...described, site: captureCallStack() });
+    this.#nodes.set(node, { ...described, site: captureCallStack(framesOfNodes) });
     return node;
   }
 
@@ -296,7 +299,7 @@ export class ObservedGraphs {
   }
 
   #siteOf(node: bigint): CallStack {
-    return this.#nodes.get(node)?.site ?? captureCallStack();
+    return this.#nodes.get(node)?.site ?? captureCallStack(framesOfNodes);
   }
 
   #shapeOf(graph: bigint): GraphShape {

@@ -23,10 +23,10 @@ export const errorConstructor = Error as unknown as { stackTraceLimit: number };
 /** Matches a stack frame in code of a runtime or an engine. */
 const engineFrame = /\(?(?:ext|node|bun|native):|\[native code\]|<anonymous>\)?$/;
 
-/** Captures the current call stack. */
-export function captureCallStack(): CallStack {
+/** Captures the current call stack. `count` is the minimum number of frames. */
+export function captureCallStack(count: number = frameCount): CallStack {
   const limit = errorConstructor.stackTraceLimit;
-  if (!(limit > frameCount)) errorConstructor.stackTraceLimit = frameCount;
+  if (!(limit > count)) errorConstructor.stackTraceLimit = count;
   // Do not use Error.captureStackTrace, which formats the stack immediately in JavaScriptCore.
   const site = new Error();
   errorConstructor.stackTraceLimit = limit;

@@ -5,6 +5,7 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import {
   type CudaDevice,
+  type CudaGraph,
   type CudaKernel,
   type CudaStream,
   type DeviceArray,
@@ -48,6 +49,12 @@ function launch({ a }: Program, body: () => void, times = 1): void {
   using graph = a.capture(body);
   using exec = graph.instantiate();
   for (let time = 0; time < times; time++) exec.launch(a);
+}
+
+/** Instantiates a graph, and launches it on the first stream. */
+function runGraph({ a }: Program, graph: CudaGraph): void {
+  using exec = graph.instantiate();
+  exec.launch(a);
 }
 
 const cases: readonly Case[] = [
@@ -395,6 +402,180 @@ const cases: readonly Case[] = [
       using exec = graph.instantiate();
       p.x.fill(2, p.b);
       exec.launch(p.a);
+    },
+  },
+  {
+    name: "nodes that are added with the edge between them",
+    run(p) {
+      using graph = p.gpu.createGraph();
+      const fill = graph.addFill(p.x, 1);
+      graph.addKernel(p.saxpy, { ...shape, dependencies: [fill] }, count, 2, p.x, p.y);
+      runGraph(p, graph);
+    },
+  },
+  {
+    name: "nodes that are added without an edge between them",
+    kind: "unordered-write-read",
+    between: ["kernel saxpy", "fill"],
+    run(p) {
+      using graph = p.gpu.createGraph();
+      graph.addFill(p.x, 1);
+      graph.addKernel(p.saxpy, shape, count, 2, p.x, p.y);
+      runGraph(p, graph);
+    },
+  },
+  {
+    name: "an edge that was removed",
+    kind: "unordered-write-write",
+    between: ["fill", "copy"],
+    run(p) {
+      using graph = p.gpu.createGraph();
+      const copy = graph.addCopy(p.x, p.y);
+      const fill = graph.addFill(p.y, 1, { dependencies: [copy] });
+      graph.removeDependency(copy, fill);
+      runGraph(p, graph);
+    },
+  },
+  {
+    name: "an edge that was added later",
+    run(p) {
+      using graph = p.gpu.createGraph();
+      const copy = graph.addCopy(p.x, p.y);
+      const fill = graph.addFill(p.y, 1);
+      graph.addDependency(copy, fill);
+      runGraph(p, graph);
+    },
+  },
+  {
+    name: "a node that orders others and does nothing",
+    run(p) {
+      using graph = p.gpu.createGraph();
+      const fills = [p.x, p.y].map((array) => graph.addFill(array, 1));
+      const both = graph.addEmpty({ dependencies: fills });
+      graph.addKernel(p.saxpy, { ...shape, dependencies: [both] }, count, 2, p.x, p.y);
+      runGraph(p, graph);
+    },
+  },
+  {
+    name: "memory that is freed by a node behind its last use",
+    run(p) {
+      using graph = p.gpu.createGraph();
+      const { node, buffer } = graph.addAllocation(p.pool, 4 * count);
+      const fill = graph.addFill(buffer, 1, { dependencies: [node] });
+      graph.addFree(buffer, { dependencies: [fill] });
+      runGraph(p, graph);
+    },
+  },
+  {
+    name: "memory that is freed by a node beside its last use",
+    kind: "use-after-free",
+    between: ["free", "fill"],
+    run(p) {
+      using graph = p.gpu.createGraph();
+      const { node, buffer } = graph.addAllocation(p.pool, 4 * count);
+      graph.addFill(buffer, 1, { dependencies: [node] });
+      graph.addFree(buffer, { dependencies: [node] });
+      runGraph(p, graph);
+    },
+  },
+  {
+    name: "memory that is used by a node behind its free",
+    kind: "use-after-free",
+    between: ["fill", "free"],
+    run(p) {
+      using graph = p.gpu.createGraph();
+      const { node, buffer } = graph.addAllocation(p.pool, 4 * count);
+      const free = graph.addFree(buffer, { dependencies: [node] });
+      graph.addFill(buffer, 1, { dependencies: [free] });
+      runGraph(p, graph);
+    },
+  },
+  {
+    name: "memory that is used by a node beside its allocation",
+    kind: "use-before-allocation",
+    between: ["fill", "allocate"],
+    run(p) {
+      using graph = p.gpu.createGraph();
+      const { node, buffer } = graph.addAllocation(p.pool, 4 * count);
+      const fill = graph.addFill(buffer, 1);
+      graph.addFree(buffer, { dependencies: [node, fill] });
+      runGraph(p, graph);
+    },
+  },
+  {
+    name: "a child graph behind what it reads",
+    run(p) {
+      using child = p.gpu.createGraph();
+      child.addKernel(p.saxpy, shape, count, 2, p.x, p.y);
+      using graph = p.gpu.createGraph();
+      const fill = graph.addFill(p.x, 1);
+      graph.addGraph(child, { dependencies: [fill] });
+      runGraph(p, graph);
+    },
+  },
+  {
+    name: "a child graph beside what it reads",
+    kind: "unordered-write-read",
+    between: ["kernel saxpy", "fill"],
+    run(p) {
+      using child = p.gpu.createGraph();
+      child.addKernel(p.saxpy, shape, count, 2, p.x, p.y);
+      using graph = p.gpu.createGraph();
+      graph.addFill(p.x, 1);
+      graph.addGraph(child);
+      runGraph(p, graph);
+    },
+  },
+  {
+    name: "an event that a launch records, for which another stream waits",
+    run(p) {
+      using event = p.gpu.createEvent();
+      using graph = p.gpu.createGraph();
+      const fill = graph.addFill(p.x, 1);
+      graph.addRecord(event, { dependencies: [fill] });
+      runGraph(p, graph);
+      p.b.wait(event);
+      p.x.fill(2, p.b);
+    },
+  },
+  {
+    name: "an event that a launch records beside what another stream waits for",
+    kind: "unordered-write-write",
+    between: ["fill", "fill"],
+    run(p) {
+      using event = p.gpu.createEvent();
+      using graph = p.gpu.createGraph();
+      graph.addFill(p.x, 1);
+      graph.addRecord(event);
+      runGraph(p, graph);
+      p.b.wait(event);
+      p.x.fill(2, p.b);
+    },
+  },
+  {
+    name: "an event for which a node of a launch waits",
+    run(p) {
+      using event = p.gpu.createEvent();
+      using graph = p.gpu.createGraph();
+      const wait = graph.addWait(event);
+      graph.addFill(p.x, 1, { dependencies: [wait] });
+      p.x.fill(2, p.b);
+      p.b.record(event);
+      runGraph(p, graph);
+    },
+  },
+  {
+    name: "an event for which no node before the access waits",
+    kind: "unordered-write-write",
+    between: ["fill", "fill"],
+    run(p) {
+      using event = p.gpu.createEvent();
+      using graph = p.gpu.createGraph();
+      graph.addWait(event);
+      graph.addFill(p.x, 1);
+      p.x.fill(2, p.b);
+      p.b.record(event);
+      runGraph(p, graph);
     },
   },
 ];
