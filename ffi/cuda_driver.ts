@@ -28,7 +28,14 @@ import type {
   PointerAttributes,
   QueryOptions,
 } from "../src/driver.ts";
-import { memAllocationType, memHandleType, memLocationType, memoryType, oneThread } from "../src/driver.ts";
+import {
+  hostAllocFlag,
+  memAllocationType,
+  memHandleType,
+  memLocationType,
+  memoryType,
+  oneThread,
+} from "../src/driver.ts";
 import { CudaError, cudaErrorNumbers, explainedError } from "../src/support/errors.ts";
 import { sharedAmongCopies } from "../src/support/version.ts";
 import {
@@ -51,6 +58,7 @@ import {
 } from "./structs.ts";
 import { type CopyCalls, copyCalls } from "./copy_calls.ts";
 import { type CudaKernelLaunch, type GraphCalls, graphCalls } from "./graph_calls.ts";
+import { type HostAndLimitCalls, hostAndLimitCalls } from "./host_and_limit_calls.ts";
 import { type ManagedMemoryCalls, managedMemoryCalls } from "./managed_memory_calls.ts";
 import { addressOf, foreignBuffer, withoutSign } from "./native/host.ts";
 import { type ThreadCalls, threadFunctions } from "./native/threaded_copies.ts";
@@ -61,7 +69,6 @@ import { canBePool, closeDescriptor, duplicateDescriptor } from "./native/shim/d
 import type { DriverFunctions, RuntimeFunctions } from "./driver_equivalents.ts";
 
 const cudaMemAllocationTypePinned = 1;
-const cudaHostAllocPortable = 1;
 const cudaIpcMemLazyEnablePeerAccess = 1;
 const cudaMemcpyDefault = 4;
 const cuPointerAttribute = {
@@ -86,7 +93,7 @@ const current: { device: number } = sharedAmongCopies("currentDevice", () => ({ 
 let threadFunctionAddresses: readonly (bigint | undefined)[] | undefined;
 
 /** Implements `Driver` with libcudart and libcuda, or with libcuda alone. */
-export interface CudaDriver extends CopyCalls, GraphCalls, ManagedMemoryCalls {}
+export interface CudaDriver extends CopyCalls, GraphCalls, HostAndLimitCalls, ManagedMemoryCalls {}
 
 /** Implements `Driver` with libcudart and libcuda, or with libcuda alone. */
 export class CudaDriver implements Driver {
@@ -163,6 +170,7 @@ export class CudaDriver implements Driver {
       graphCalls(this.#driver, services),
       copyCalls(this.#driver, services),
       managedMemoryCalls(this.#driver, services),
+      hostAndLimitCalls(this.#driver, services),
     );
   }
 
@@ -699,9 +707,9 @@ export class CudaDriver implements Driver {
     return result === 0 && this.#intOut[0] !== 0;
   }
 
-  hostAlloc(byteLength: number): HostAllocation {
+  hostAlloc(byteLength: number, flags = 0): HostAllocation {
     this.#makeAnyCurrent();
-    const result = this.#runtime.cudaHostAlloc(this.#out, BigInt(byteLength), cudaHostAllocPortable);
+    const result = this.#runtime.cudaHostAlloc(this.#out, BigInt(byteLength), hostAllocFlag.portable | flags);
     this.#check(result, "cudaHostAlloc");
     const address = this.#handleOut[0]!;
     try {

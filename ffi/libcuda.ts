@@ -651,6 +651,13 @@ export const libcuda = {
     ],
     result: "i32",
   },
+  cuMemHostRegister_v2: {
+    parameters: ["u64", /* void *p */ "u64", /* size_t bytesize */ "u32" /* unsigned int Flags */],
+    result: "i32",
+  },
+  cuMemHostUnregister: { parameters: ["u64" /* void *p */], result: "i32" },
+  cuCtxGetLimit: { parameters: ["buffer", /* size_t *pvalue */ "i32" /* CUlimit limit */], result: "i32" },
+  cuCtxSetLimit: { parameters: ["i32", /* CUlimit limit */ "u64" /* size_t value */], result: "i32" },
   // The 8 bytes of a CUmemLocation that is passed by value are in one register, as those of a u64: type | id << 32.
   cuMemAllocManaged: {
     parameters: ["buffer", /* CUdeviceptr *dptr */ "u64", /* size_t bytesize */ "u32" /* unsigned int flags */],

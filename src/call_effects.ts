@@ -112,6 +112,9 @@ export const callEffects: { readonly [Name in CallName]: EffectsOf<Required<Para
   deviceEnablePeerAccess: none,
   deviceDisablePeerAccess: { mayBlockOn: "device" },
 
+  deviceGetLimit: none,
+  deviceSetLimit: none,
+
   deviceGetStreamPriorityRange: none,
   streamCreateWithPriority: none,
   streamDestroy: aboutStream,
@@ -192,6 +195,8 @@ export const callEffects: { readonly [Name in CallName]: EffectsOf<Required<Para
   pointerGetAttributes: none,
   hostView: none,
   hostAlloc: { memory: "allocates", isUnsafe: true },
+  hostRegister: { memory: "allocates", isUnsafe: true },
+  hostUnregister: { blocksOn: "all devices", memory: "frees", isUnsafe: true },
   hostGetDevicePointer: none,
   freeHost: { blocksOn: "all devices", memory: "frees", isUnsafe: true },
 

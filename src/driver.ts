@@ -332,6 +332,21 @@ export interface HostAllocation {
   readonly buffer: ArrayBuffer;
 }
 
+/** The flags of `hostAlloc`. All memory is portable. */
+export const hostAllocFlag = { portable: 1, mapped: 2, writeCombined: 4 } as const;
+/** The flags of `hostRegister`. */
+export const hostRegisterFlag = { portable: 1, mapped: 2, ioMemory: 4, readOnly: 8 } as const;
+
+/** The values of `cudaLimit` that the library uses. */
+export const cudaLimit = {
+  stackSize: 0,
+  printfFifoSize: 1,
+  mallocHeapSize: 2,
+  pendingLaunchCount: 4,
+  maxL2FetchGranularity: 5,
+  persistingL2CacheSize: 6,
+} as const;
+
 /** The attributes that `cuPointerGetAttribute` returns for the allocation that contains an address. */
 export interface PointerAttributes {
   /** The type of the memory, one of `memoryType`. */
@@ -483,6 +498,11 @@ export interface Driver {
   deviceCanAccessPeer(device: number, peer: number): boolean;
   deviceEnablePeerAccess(device: number, peer: number): void;
   deviceDisablePeerAccess(device: number, peer: number): void;
+
+  /** Returns a limit of a device, one of `cudaLimit`. */
+  deviceGetLimit(device: number, limit: number): number;
+  /** Sets a limit of a device. CUDA may round the value. */
+  deviceSetLimit(device: number, limit: number, value: number): void;
 
   deviceGetStreamPriorityRange(device: number): { least: number; greatest: number };
   streamCreateWithPriority(device: number, flags: number, priority: number): bigint;
@@ -686,10 +706,23 @@ export interface Driver {
    */
   hostView(address: bigint, byteLength: number): ArrayBuffer;
 
-  hostAlloc(byteLength: number): HostAllocation;
+  /**
+   * Allocates page-locked memory for all devices.
+   *
+   * @param flags further flags, of `hostAllocFlag`
+   */
+  hostAlloc(byteLength: number, flags?: number): HostAllocation;
   /** Returns the address at which the kernels of all devices access the memory. */
   hostGetDevicePointer(allocation: HostAllocation): bigint;
   freeHost(allocation: HostAllocation): void;
+  /**
+   * Page-locks memory that exists, and returns its address, at which the kernels of all devices access it. The caller
+   * keeps the memory until `hostUnregister`.
+   *
+   * @param flags flags of `hostRegisterFlag`
+   */
+  hostRegister(memory: Uint8Array, flags: number): bigint;
+  hostUnregister(address: bigint): void;
   /** Reads pageable memory before returning, and page-locked memory later, in stream order. */
   memcpyHtoDAsync(device: number, destination: bigint, source: Uint8Array, stream: bigint): void;
   /**

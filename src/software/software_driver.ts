@@ -13,6 +13,7 @@ import type { KernelChecker } from "../kernel_checker.ts";
 import { reportDroppedLaunches } from "../support/leaks.ts";
 import { SoftwareCollectives } from "./collectives/software_collectives.ts";
 import { addressCalls, deviceMemoryCalls, hostMemoryCalls } from "./driver/allocations.ts";
+import { limitCalls } from "./driver/limits.ts";
 import { managedMemoryCalls } from "./driver/managed_memory.ts";
 import { copyAndFillCalls } from "./driver/copies_and_fills.ts";
 import { deviceCalls, DriverCore, emulatedCudaVersion } from "./driver/core.ts";
@@ -108,6 +109,7 @@ export class SoftwareDriver implements Driver {
       ...addressCalls(parts),
       ...hostMemoryCalls(parts),
       ...managedMemoryCalls(parts),
+      ...limitCalls(core),
       ...virtualMemory.calls(),
       ...copies.calls,
       ...kernels.moduleCalls(),

@@ -2,7 +2,7 @@ import { assertEquals, assertMatch, assertThrows } from "@std/assert";
 import { test } from "node:test";
 import { shimRefusal } from "../../ffi/native/shim/shim.ts";
 import { ptx as fillPtx } from "../../kernels/fill.ts";
-import { eventFlags } from "../../src/driver.ts";
+import { eventFlags, hostRegisterFlag } from "../../src/driver.ts";
 import { CudaError } from "../../src/support/errors.ts";
 import { SoftwareDriver } from "../../src/software/software_driver.ts";
 import { VisibleDevices } from "../../src/software/visible_devices.ts";
@@ -229,3 +229,33 @@ testSoftware("the time between events of a lost device is the device's error", (
   assertThrows(() => gpu.synchronize(), CudaError);
   assertEquals(assertThrows(() => end.elapsedTime(start), CudaError).code, "cudaErrorIllegalAddress");
 });
+
+testSoftware(
+  "registered memory is accessible at its address to kernels, copies and fills of every device",
+  (_, driver) => {
+    for (const byteOffset of [0, 3]) {
+      const memory = new Uint8Array(new SharedArrayBuffer(10_000), byteOffset, 8001);
+      const around = new Uint8Array(memory.buffer);
+      const address = driver.hostRegister(memory, hostRegisterFlag.portable);
+      memory.fill(1);
+      launchFill(driver, 1, { address: address + 8n, byteLength: 64 });
+      driver.deviceSynchronize(1);
+      assertEquals([memory[7], memory[8], memory[71], memory[72]], [1, 5, 5, 1]);
+      // Both see what the other changes, also when they change bytes of the same word.
+      driver.memsetAsync(0, address + 8000n, 6, 1, 0n);
+      memory[0] = 9;
+      driver.memsetAsync(0, address + 1n, 7, 1, 0n);
+      driver.deviceSynchronize(0);
+      assertEquals([...memory.subarray(0, 3), memory[8000]], [9, 7, 1, 6]);
+      // A copy by views goes to the memory itself, and one by addresses sees it.
+      driver.memcpyHtoDAsync(0, address + 2n, memory.subarray(0, 2), 0n);
+      driver.memcpyDtoHAsync(0, memory.subarray(100, 104), address, 0n);
+      driver.deviceSynchronize(0);
+      assertEquals([...memory.subarray(0, 4), ...memory.subarray(100, 104)], [9, 7, 9, 7, 9, 7, 9, 7]);
+      assertEquals([around[byteOffset - 1] ?? 0, around[byteOffset + 8001]], [0, 0]);
+      driver.hostUnregister(address);
+      assertEquals(memory[8], 5);
+      assertEquals(codeOf(() => driver.hostUnregister(address)), "cudaErrorHostMemoryNotRegistered");
+    }
+  },
+);

@@ -11,6 +11,7 @@ const kinds: Readonly<
   memory: { opens: ["malloc", "ipcOpenMemHandle"], releases: { free: 1, ipcCloseMemHandle: 1 } },
   module: { opens: ["moduleLoadData", "linkModules"], releases: { moduleUnload: 1 } },
   "host memory": { opens: ["hostAlloc"], releases: { freeHost: 0 } },
+  "registered memory": { opens: ["hostRegister"], releases: { hostUnregister: 0 } },
 };
 
 /** A driver that counts what is opened through it and not released. */

@@ -29,6 +29,8 @@ export class ObservedHostMemory {
   readonly #sources = new CopiedSources();
   /** The addresses of page-locked memory, keyed by buffer. */
   readonly #addresses = new Map<ArrayBufferLike, number>();
+  /** The program's memory that is registered, by address. */
+  readonly #registered = new Map<number, Uint8Array>();
   /** The buffers for which the program has requested a device address, so that kernels may access them. */
   readonly #reachable = new WeakSet<ArrayBufferLike>();
   /** The buffers that the program itself can access. Other buffers are internal to the library. */
@@ -44,8 +46,8 @@ export class ObservedHostMemory {
     const driver = this.#driver;
     const { streams, work } = this.#parts;
     return {
-      hostAlloc: (byteLength) => {
-        const allocation = driver.hostAlloc(byteLength);
+      hostAlloc: (byteLength, flags) => {
+        const allocation = driver.hostAlloc(byteLength, flags);
         const address = Number(this.#addressForKernels(allocation));
         this.#addresses.set(allocation.buffer, address);
         work.allocated(work.nextOfHost("allocate"), { address, byteLength });
@@ -63,6 +65,19 @@ export class ObservedHostMemory {
         for (const device of streams.devices) streams.syncHostWithDevice(device);
         this.#addresses.delete(buffer);
         if (address !== undefined) work.freed(work.nextOfHost("free"), address);
+      },
+      hostRegister: (memory, flags) => {
+        const address = driver.hostRegister(memory, flags);
+        this.#registered.set(Number(address), memory);
+        this.#reachable.add(memory.buffer);
+        work.allocated(work.nextOfHost("register"), { address: Number(address), byteLength: memory.byteLength });
+        return address;
+      },
+      hostUnregister: (address) => {
+        driver.hostUnregister(address);
+        for (const device of streams.devices) streams.syncHostWithDevice(device);
+        this.#registered.delete(Number(address));
+        work.freed(work.nextOfHost("unregister"), Number(address));
       },
       hostView: (address, byteLength) => {
         const buffer = driver.hostView(address, byteLength);
@@ -91,7 +106,7 @@ export class ObservedHostMemory {
    * Returns a list with one access to the bytes of a view. The list is empty if the view's memory is not page-locked.
    */
   rangeOf(access: "read" | "write", view: Uint8Array): RangeAccess[] {
-    const address = this.#addresses.get(view.buffer);
+    const address = this.#addresses.get(view.buffer) ?? this.#registeredAddress(view);
     return address === undefined ? [] : [{ access, address: address + view.byteOffset, byteLength: view.byteLength }];
   }
 
@@ -117,7 +132,7 @@ export class ObservedHostMemory {
   beforeWrite(address: bigint, byteLength: number): void {
     if (this.#sources.isEmpty) return;
     const begin = Number(address);
-    for (const [buffer, start] of this.#addresses) {
+    for (const [buffer, start] of this.#starts()) {
       const from = Math.max(begin - start, 0), to = Math.min(begin - start + byteLength, buffer.byteLength);
       if (from < to) this.#report(this.#sources.changesIn(new Uint8Array(buffer, from, to - from)));
     }
@@ -138,7 +153,7 @@ export class ObservedHostMemory {
   }
 
   #forgetSources(address: number, byteLength: number): void {
-    for (const [buffer, start] of this.#addresses) {
+    for (const [buffer, start] of this.#starts()) {
       this.#sources.forget({ buffer, byteOffset: address - start, byteLength });
     }
   }
@@ -154,9 +169,26 @@ export class ObservedHostMemory {
     if (this.#isIdle(destination, "accesses")) destination.fill(unreadByte);
   }
 
+  /** Returns the address of the first byte of the buffer of registered memory, if all bytes of a view are registered. */
+  #registeredAddress({ buffer, byteOffset, byteLength }: Uint8Array): number | undefined {
+    for (const [address, memory] of this.#registered) {
+      const begin = byteOffset - memory.byteOffset;
+      if (memory.buffer === buffer && begin >= 0 && begin + byteLength <= memory.byteLength) {
+        return address - memory.byteOffset;
+      }
+    }
+    return undefined;
+  }
+
+  /** Yields each buffer of page-locked or registered memory, with the address of its first byte. */
+  *#starts(): Generator<readonly [buffer: ArrayBufferLike, start: number]> {
+    yield* this.#addresses;
+    for (const [address, { buffer, byteOffset }] of this.#registered) yield [buffer, address - byteOffset];
+  }
+
   #report(changes: readonly EarlyChange[]): void {
     for (const change of changes) {
-      const address = this.#addresses.get(change.buffer);
+      const address = [...this.#starts()].find(([buffer]) => buffer === change.buffer)?.[1];
       const region = address === undefined ? undefined : this.#parts.work.order.regionAt(address);
       this.#parts.reports.addEarlyChange(change, region?.allocated);
     }

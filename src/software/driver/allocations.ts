@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { type Driver, memHandleType, memoryType } from "../../driver.ts";
+import { type Driver, hostAllocFlag, hostRegisterFlag, memHandleType, memoryType } from "../../driver.ts";
 import { cudaErrorNumbers } from "../../support/errors.ts";
 import type { Stream, Work } from "../execution/streams.ts";
 import { checkSharing, fail } from "../failure.ts";
@@ -234,8 +234,15 @@ export function addressCalls({ core: { devices }, memory, virtualMemory, graphMe
   };
 }
 
+const allHostAllocFlags = hostAllocFlag.portable | hostAllocFlag.mapped | hostAllocFlag.writeCombined;
+const allHostRegisterFlags = hostRegisterFlag.portable | hostRegisterFlag.mapped | hostRegisterFlag.ioMemory |
+  hostRegisterFlag.readOnly;
+
 /** The driver calls that manage host memory. */
-type HostMemoryCalls = Pick<Driver, "hostView" | "hostAlloc" | "hostGetDevicePointer" | "freeHost">;
+type HostMemoryCalls = Pick<
+  Driver,
+  "hostView" | "hostAlloc" | "hostGetDevicePointer" | "freeHost" | "hostRegister" | "hostUnregister"
+>;
 
 /** Returns the driver calls that manage host memory. */
 export function hostMemoryCalls({ core, memory }: AllocationParts): HostMemoryCalls {
@@ -248,9 +255,10 @@ export function hostMemoryCalls({ core, memory }: AllocationParts): HostMemoryCa
       checkSharing(call);
       return linearMemory.view(offsetOfAddress(address)!, byteLength);
     },
-    hostAlloc(byteLength) {
+    hostAlloc(byteLength, flags = 0) {
       const call = "cudaHostAlloc";
       devices.checkAlive(call);
+      if ((flags & ~allHostAllocFlags) !== 0) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
       if (byteLength === 0) return { buffer: new ArrayBuffer(0), address: 0n };
       const allocated = hostMemory.allocate(byteLength);
       if (allocated === undefined) return core.failForMemory(call);
@@ -272,6 +280,30 @@ export function hostMemoryCalls({ core, memory }: AllocationParts): HostMemoryCa
       for (let device = 0; device < devices.count; device++) core.finishWork(device, call);
       const freed = hostMemory.free(buffer);
       if (freed !== undefined) memory.forget(freed);
+    },
+    hostRegister(bytes, flags) {
+      const call = "cudaHostRegister";
+      devices.checkAlive(call);
+      const { cudaErrorInvalidValue, cudaErrorHostMemoryAlreadyRegistered } = cudaErrorNumbers;
+      if (bytes.byteLength === 0 || (flags & ~allHostRegisterFlags) !== 0) fail(cudaErrorInvalidValue, call);
+      const registered = hostMemory.register(bytes);
+      if (registered === "registered") return fail(cudaErrorHostMemoryAlreadyRegistered, call);
+      if (registered === "full") return core.failForMemory(call);
+      memory.allocations.add(registered);
+      core.onRegisteredMemoryChanged();
+      return addressOfOffset(registered.begin);
+    },
+    hostUnregister(address) {
+      const call = "cudaHostUnregister";
+      devices.checkAlive(call);
+      const offset = offsetOfAddress(address);
+      const registered = offset === undefined ? undefined : hostMemory.registered.get(offset);
+      if (registered === undefined) return fail(cudaErrorNumbers.cudaErrorHostMemoryNotRegistered, call);
+      // As `freeHost`.
+      for (let device = 0; device < devices.count; device++) core.finishWork(device, call);
+      hostMemory.unregister(registered);
+      memory.forget(registered);
+      core.onRegisteredMemoryChanged();
     },
   };
 }

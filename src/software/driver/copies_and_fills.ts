@@ -63,7 +63,7 @@ class Copies {
    * A node of a graph reads both at each launch.
    */
   fromHost(stream: Stream, to: Uint8Array, from: Uint8Array): void {
-    const isRead = stream.capture === undefined && !this.#hostMemory.has(from.buffer);
+    const isRead = stream.capture === undefined && !this.#hostMemory.isLocked(from);
     this.copy(stream, to, isRead ? new Uint8Array(from) : this.#hostMemory.bytesOf(from));
   }
 
@@ -80,7 +80,7 @@ class Copies {
       isFound = true;
       onUninitialized!(part.byteOffset - from.byteOffset + first);
     });
-    if (work !== undefined && !this.#hostMemory.has(to.buffer)) this.#core.scheduler.runUntil(() => work.done);
+    if (work !== undefined && !this.#hostMemory.isLocked(to)) this.#core.scheduler.runUntil(() => work.done);
   }
 
   /**
@@ -141,7 +141,7 @@ class Copies {
     copy: PitchedCopy,
     { fixed, onUninitialized }: { fixed: readonly unknown[]; onUninitialized?: (index: number) => void },
   ): void {
-    const isOfHost = ({ memory }: PitchedMemory) => typeof memory !== "bigint" && !this.#hostMemory.has(memory.buffer);
+    const isOfHost = ({ memory }: PitchedMemory) => typeof memory !== "bigint" && !this.#hostMemory.isLocked(memory);
     const isRead = stream.capture === undefined && isOfHost(copy.source);
     const from = isRead ? new Uint8Array(ends.from) : ends.from;
     let isFound = onUninitialized === undefined;

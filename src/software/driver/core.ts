@@ -74,6 +74,12 @@ export class DriverCore {
     this.fabric = new Fabric(options.fabric);
   }
 
+  /** Call when memory of the program was registered, or is no longer registered. */
+  onRegisteredMemoryChanged(): void {
+    const { hostMemory, scheduler } = this;
+    scheduler.onSlice = hostMemory.registered.size === 0 ? undefined : () => hostMemory.exchange();
+  }
+
   /** Returns a new handle. Handles are unique among all objects of the driver. */
   newHandle(): bigint {
     this.#lastHandle += 0x10n;

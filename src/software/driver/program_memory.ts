@@ -14,6 +14,7 @@ import { Allocations, type DeviceAllocation, type SoftwareAllocation } from "../
 import type { LockedMemory } from "../memory/host_memory.ts";
 import { freshByte, offsetOfAddress } from "../memory/linear_memory.ts";
 import { Advice, type ManagedMemory } from "../memory/managed_memory.ts";
+import type { RegisteredMemory } from "../memory/registered_memory.ts";
 import { MemoryShadow } from "../memory/check_memory.ts";
 import { type FreedKind, FreedRanges } from "../memory/named_memory.ts";
 import type { PoolBlock } from "../memory/pool_space.ts";
@@ -40,7 +41,13 @@ export interface MappedAllocation extends DeviceAllocation {
 export type FreeableAllocation = PoolAllocation | MappedAllocation | DeviceMemory | ManagedMemory;
 
 /** Any allocation or variable that has device addresses. */
-export type AnyAllocation = FreeableAllocation | OpenedMemory | ModuleVariable | LockedMemory | VirtualRun;
+export type AnyAllocation =
+  | FreeableAllocation
+  | OpenedMemory
+  | ModuleVariable
+  | LockedMemory
+  | RegisteredMemory
+  | VirtualRun;
 
 /** Describes how a range of memory will be used. Used to check whether the access is permitted. */
 export interface RangeUse {

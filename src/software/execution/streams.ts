@@ -259,6 +259,8 @@ const mostTimesChosen = 1000;
 
 /** Runs the work of all streams of all devices. */
 export class Scheduler {
+  /** Called before and after each slice of work. */
+  onSlice: (() => void) | undefined;
   /** The streams of each device. */
   readonly #streams = new Map<number, Set<Stream>>();
   readonly #defaultStreams = new Map<number, Stream>();
@@ -478,8 +480,11 @@ export class Scheduler {
 
   /** Runs a slice of work. Returns whether the work is done and must be removed from its stream. */
   #runSlice(work: Work): boolean {
+    this.onSlice?.();
     try {
-      return work.run();
+      const isDone = work.run();
+      this.onSlice?.();
+      return isDone;
     } catch (cause) {
       this.#onFailure(work.stream.device, cause);
       // Also drops the failed work, unless it outlives the device.

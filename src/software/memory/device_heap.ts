@@ -8,7 +8,7 @@ import type { NamedRange } from "./named_memory.ts";
 import { RangeAllocator } from "./allocations.ts";
 
 /**
- * The maximum total size in bytes of the live blocks in a device's heap. The same as CUDA's default for
+ * The default maximum total size in bytes of the live blocks in a device's heap. The same as CUDA's default for
  * `cudaLimitMallocHeapSize`.
  */
 export const heapLimitBytes: number = 8 * 2 ** 20;
@@ -58,6 +58,8 @@ export interface HeapBlock {
  */
 export class DeviceHeap {
   readonly #memory: HeapMemory;
+  /** The maximum total size in bytes of the live blocks. */
+  readonly #limitBytes: number;
   /** The freed blocks whose reuse is delayed. Undefined if freed blocks are reused immediately. */
   readonly #freed: FreedBlocks | undefined;
   /** The live blocks, by offset. */
@@ -72,11 +74,16 @@ export class DeviceHeap {
   #usedBytes = 0;
 
   /**
-   * @param options `findsMistakes` leaves a gap after each block and delays the reuse of freed blocks, so that accesses
+   * @param options `limit` is the maximum total size in bytes of the live blocks; `findsMistakes` leaves a gap after each block and delays the reuse of freed blocks, so that accesses
    * outside of live blocks are detected
    */
-  constructor(memory: HeapMemory, { findsMistakes = false }: { readonly findsMistakes?: boolean } = {}) {
+  constructor(
+    memory: HeapMemory,
+    { findsMistakes = false, limit = heapLimitBytes }: { readonly findsMistakes?: boolean; readonly limit?: number } =
+      {},
+  ) {
     this.#memory = memory;
+    this.#limitBytes = limit;
     this.#freed = findsMistakes ? new FreedBlocks() : undefined;
   }
 
@@ -87,7 +94,7 @@ export class DeviceHeap {
    */
   allocate(byteLength: number, alignment: number = leastAlignment, site?: HeapSite): number | undefined {
     const counted = countedBytes(byteLength);
-    if (this.#usedBytes + counted > heapLimitBytes) return undefined;
+    if (this.#usedBytes + counted > this.#limitBytes) return undefined;
     if (alignment < 1 || alignment > largestAlignment || (alignment & (alignment - 1)) !== 0) return undefined;
     const begin = this.#take(this.#wholeBytes(byteLength), alignment);
     if (begin === undefined) return undefined;

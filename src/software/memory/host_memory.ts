@@ -5,10 +5,15 @@
  *
  * @module
  */
-import { ffiRefusal } from "../../../ffi/native/host.ts";
+import { addressOf, ffiRefusal } from "../../../ffi/native/host.ts";
 import { cudaErrorNumbers, explainedError } from "../../support/errors.ts";
 import type { SoftwareAllocation } from "./allocations.ts";
 import { type LinearMemory, wholePages } from "./linear_memory.ts";
+import { RegisteredMemory } from "./registered_memory.ts";
+
+const pageByteLength = 4096n;
+/** The first of the addresses for memory whose own cannot be found: no address of a program. */
+const firstInventedAddress = 1n << 56n;
 
 /** Page-locked host memory that is located in linear memory. */
 export class LockedMemory implements SoftwareAllocation {
@@ -30,6 +35,11 @@ export class HostMemory {
   readonly #linearMemory: LinearMemory;
   /** The page-locked memory of each buffer. Undefined for plain buffers, which are located outside of linear memory. */
   readonly #allocated = new Map<ArrayBufferLike, LockedMemory | undefined>();
+  /** The registered memory of the program, by the offset of its copy. */
+  readonly #registered = new Map<number, RegisteredMemory>();
+  /** The addresses of buffers whose own cannot be found. */
+  readonly #bases = new WeakMap<ArrayBufferLike, bigint>();
+  #nextBase = firstInventedAddress;
 
   constructor(linearMemory: LinearMemory) {
     this.#linearMemory = linearMemory;
@@ -66,6 +76,13 @@ export class HostMemory {
     return this.#allocated.has(buffer);
   }
 
+  /** Returns whether a view is of page-locked memory, or of registered memory. */
+  isLocked(view: Uint8Array): boolean {
+    if (this.#allocated.has(view.buffer)) return true;
+    for (const memory of this.#registered.values()) if (memory.has(view)) return true;
+    return false;
+  }
+
   /**
    * Converts a view of page-locked memory to a view of the same bytes in linear memory. Returns other views unchanged.
    */
@@ -74,6 +91,56 @@ export class HostMemory {
     if (memory === undefined) return view;
     const begin = memory.begin + view.byteOffset;
     return this.#linearMemory.bytes.subarray(begin, begin + view.byteLength);
+  }
+
+  /**
+   * Registers memory of the program, which kernels and copies then use in stream order.
+   *
+   * @returns the memory; "registered" if a page of it is page-locked already, and "full" if linear memory is full
+   */
+  register(bytes: Uint8Array): RegisteredMemory | "registered" | "full" {
+    const hostAddress = ffiRefusal() === undefined ? addressOf(bytes) : this.#inventedAddress(bytes);
+    const first = hostAddress / pageByteLength;
+    const last = (hostAddress + BigInt(bytes.byteLength) - 1n) / pageByteLength;
+    const isOver = (address: bigint, byteLength: number) =>
+      first <= (address + BigInt(byteLength) - 1n) / pageByteLength && address / pageByteLength <= last;
+    const others = [...this.#registered.values()];
+    if (this.#allocated.has(bytes.buffer)) return "registered";
+    if (others.some(({ hostAddress, byteLength }) => isOver(hostAddress, byteLength))) return "registered";
+    const begin = this.#linearMemory.reserve(wholePages(bytes.byteLength));
+    if (begin === undefined) return "full";
+    const copy = this.#linearMemory.bytes.subarray(begin, begin + bytes.byteLength);
+    const memory = new RegisteredMemory({ begin, bytes, hostAddress, copy });
+    this.#linearMemory.allowAll(begin, bytes.byteLength);
+    this.#registered.set(begin, memory);
+    return memory;
+  }
+
+  /** The memory that is registered. */
+  get registered(): ReadonlyMap<number, RegisteredMemory> {
+    return this.#registered;
+  }
+
+  unregister(memory: RegisteredMemory): void {
+    memory.exchange();
+    this.#registered.delete(memory.begin);
+    this.#release(memory);
+  }
+
+  /** Gives what the program or a device has changed in registered memory to the other. */
+  exchange(): void {
+    for (const memory of this.#registered.values()) memory.exchange();
+  }
+
+  /** Returns an address for memory whose own cannot be found. Ranges of one buffer have addresses in their order. */
+  #inventedAddress({ buffer, byteOffset }: Uint8Array): bigint {
+    let base = this.#bases.get(buffer);
+    if (base === undefined) {
+      base = this.#nextBase;
+      this.#nextBase += (BigInt(buffer.byteLength) / pageByteLength + 1n) * pageByteLength;
+      this.#bases.set(buffer, base);
+    }
+    return base + BigInt(byteOffset);
   }
 
   /** Frees the memory of a buffer. Returns the freed memory, or undefined for a plain buffer. */
@@ -88,9 +155,11 @@ export class HostMemory {
   close(): void {
     for (const memory of this.#allocated.values()) if (memory !== undefined) this.#release(memory);
     this.#allocated.clear();
+    for (const memory of this.#registered.values()) this.#release(memory);
+    this.#registered.clear();
   }
 
-  #release({ begin, byteLength }: LockedMemory): void {
+  #release({ begin, byteLength }: SoftwareAllocation): void {
     this.#linearMemory.denyAll(begin, byteLength);
     this.#linearMemory.discardAndRelease(begin, wholePages(byteLength), { isShared: false });
   }

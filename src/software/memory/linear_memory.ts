@@ -14,7 +14,7 @@ import { shimRefusal, SystemError } from "../../../ffi/native/shim/shim.ts";
 import type { checkStateBegin } from "../abi/check_state.ts";
 import { addressBase, boundsTable, pageShift, shadowOffset, shadowSpace } from "../abi/addresses.ts";
 import type { launchRecordBegin } from "../abi/launch_record.ts";
-import { DeviceHeap } from "./device_heap.ts";
+import { DeviceHeap, heapLimitBytes } from "./device_heap.ts";
 import { type Range, RangeAllocator } from "./allocations.ts";
 
 /** The size of linear memory, in bytes. */
@@ -132,6 +132,8 @@ export class LinearMemory {
   readonly #boundsTables = new Map<number, BoundsTable>();
   /** The heaps of the devices whose kernels have called `malloc`. */
   readonly #heaps = new Map<number, DeviceHeap>();
+  /** The sizes of heaps that were set, by device. */
+  readonly #heapLimits = new Map<number, number>();
   /** The ranges that the kernels of all devices may access. Maps the start of each range to its length in bytes. */
   readonly #allowedToAll = new Map<number, number>();
   /** Whether heaps delay the reuse of freed blocks to find errors. Passed to each `DeviceHeap`. */
@@ -328,10 +330,15 @@ export class LinearMemory {
         release: (offset, byteLength) => this.discardAndRelease(offset, byteLength, { isShared: false }),
         allow: (offset, byteLength) => this.allow(device, offset, byteLength),
         deny: (offset, byteLength) => this.deny(device, offset, byteLength),
-      }, { findsMistakes: this.#findsMistakes });
+      }, { findsMistakes: this.#findsMistakes, limit: this.#heapLimits.get(device) ?? heapLimitBytes });
       this.#heaps.set(device, heap);
     }
     return heap;
+  }
+
+  /** Sets the size in bytes of the heap that a device's kernels will have. */
+  limitHeap(device: number, byteLength: number): void {
+    this.#heapLimits.set(device, byteLength);
   }
 
   /** Returns the heap of a device. Returns undefined if the device's kernels have not allocated memory. */
