@@ -6,6 +6,7 @@ deno() { # npx takes a second each time
 }
 passed=0 failed=0
 logs=$(mktemp -d)
+all_logs=$logs
 : >"$logs/failures"
 trap 'rm -rf "$logs"' EXIT
 
@@ -57,6 +58,14 @@ begin_beside() { # begin_beside FUNCTION: runs its steps and tests beside what f
     echo "$passed $failed" >"$logs/counts"
   ) >"$logs/beside/output" 2>&1 &
   beside=$!
+}
+
+do_jobs() { # do_jobs JOB...: does each job, a command, that this function has not begun elsewhere
+  local job
+  mkdir -p "$all_logs/begun"
+  for job; do
+    mkdir "$all_logs/begun/${job//[ \/]/_}" 2>"$logs/not_begun" && $job
+  done
 }
 
 finish_beside() { # waits for them, shows what they printed, and counts them
@@ -126,6 +135,11 @@ check_types() { # of all files, and of the code on pages and in examples
   deno check --import-map import_map.json --lock deno.lock --frozen . "${blocks[@]}"
 }
 
+test_more() { # test_more NAME...: what deno task test:more runs, but only these of tests/together/more
+  deno test --v8-flags=--max-lazy,--no-incremental-marking --allow-all --no-check --import-map import_map.json \
+    --lock deno.lock --frozen $(printf "tests/together/more/%s.ts " "$@")
+}
+
 every_case() { # the cases that deno task test and deno task test:more leave out, of folders where they are quick
   # Not building the site, which takes ten seconds: .ci/long does.
   local files
@@ -161,8 +175,9 @@ nothing_of_a_runtime=(
   tests/sharing/operator/prometheus_text_test.ts
   # Which frames of a channel wait for which, and how long. Producers and consumers in processes run on each runtime.
   tests/sharing/channel/{channel_frames,quarantine}_test.ts
-  # What a store decides. That its clients die, reconnect and move memory runs on each runtime.
-  tests/sharing/store/{create_once,digests,publication_sets,random_store}_test.ts tests/cli/weights_test.ts
+  # What a store decides, and its standbys. That its clients die, reconnect and share memory runs on each runtime.
+  tests/sharing/store/{create_once,digests,publication_sets,random_store,store_standby}_test.ts
+  tests/cli/weights_test.ts
   # Which waits fail when a collective cannot complete. That ranks die, and are noticed, runs on Bun as well.
   tests/collectives/{dependent_streams,driver_differences,failed_enqueue,failed_waits,failed_work}_test.ts
   tests/collectives/{invalid_results,launch_throttle,operations,random_waits,repeated_calls}_test.ts
@@ -183,8 +198,8 @@ engine_only=(
   tests/compile/{command_compilers,compile_cache}_test.ts tests/mistakes
   tests/objects/{benchmark,binary_image,instruction_support,kernel_attributes,launch_options,linking}_test.ts
   tests/objects/{module,module_options,shared_memory,struct}_test.ts
-  # Ends of producers and consumers, and of stores with standbys. Those of other processes and stores run here, too.
-  tests/sharing/channel/channel_faults_test.ts tests/sharing/store/store_standby_test.ts
+  # Ends of producers and consumers, and memory that a store's clients move. Ends of other processes run here, too.
+  tests/sharing/channel/channel_faults_test.ts tests/sharing/store/{moved,offloaded}_entries_test.ts
   # What commands print. Those that own a terminal, serve HTTP or start processes run here, too.
   tests/cli/{command_line,devices,list,top}_test.ts
 )
@@ -206,29 +221,33 @@ child_bundles() { # the folder of the scripts that tests start, which load the l
 }
 
 bun_tests() {
-  local files list bundles limit=120000
+  local files list limit=120000
   [ "${all_files:-}" = 1 ] && limit=600000
   list=$(test_files "${nothing_of_a_runtime[@]}") || return 1
   mapfile -t files < <(sed 's/^/.\//' <<<"$list")
-  bundles=$(child_bundles)
+  : "${bundles:=$(child_bundles)}"
   CHILD_BUNDLES="$bundles" npx -y bun@1.4.5 test --timeout "$limit" "${files[@]}"
 }
 
-node_tests() { # a process for each folder: one for each file takes twice as long
-  # Options are set inside, because npx may run on an older Node, which would read them too. What Node has compiled is
-  # kept: without that, a process takes a second until it has loaded the library, and tests start hundreds.
-  local list bundles limit=120000
+node_folders() { # the folders of which Node runs tests
+  test_files "${nothing_of_a_runtime[@]}" "${engine_only[@]}" | cut -d / -f 1,2 | sort -u
+}
+
+node_tests() { # node_tests FOLDER...: a process for each folder, because one for each file takes twice as long
+  # What Node has compiled is kept: without that, a process takes a second until it has loaded the library, and tests
+  # start hundreds.
+  local list files folder code=0 limit=120000
   [ "${all_files:-}" = 1 ] && limit=600000
+  : "${node_program:=$(npx -y -p node@26.10 node -p process.execPath)}"
   list=$(test_files "${nothing_of_a_runtime[@]}" "${engine_only[@]}") || return 1
-  bundles=$(child_bundles)
-  CHILD_BUNDLES="$bundles" NODE_COMPILE_CACHE="$logs/compiled" npx -y -p node@26.10 bash -c '
-    export NODE_OPTIONS=--import=./tests/support/resolve_hook.mjs NODE_NO_WARNINGS=1
-    code=0 limit=$2
-    for folder in $(cut -d / -f 1,2 <<<"$1" | sort -u); do
-      mapfile -t files < <(grep -E "^$folder(/|\$)" <<<"$1")
-      node --test --test-isolation=none --test-timeout="$limit" "${files[@]}" || code=1
-    done
-    exit "$code"' bash "$list" "$limit"
+  : "${bundles:=$(child_bundles)}"
+  for folder; do
+    mapfile -t files < <(grep -E "^$folder(/|\$)" <<<"$list")
+    CHILD_BUNDLES="$bundles" NODE_COMPILE_CACHE="$all_logs/compiled" NODE_NO_WARNINGS=1 \
+      PATH="$(dirname "$node_program"):$PATH" NODE_OPTIONS=--import=./tests/support/resolve_hook.mjs \
+      "$node_program" --test --test-isolation=none --test-timeout="$limit" "${files[@]}" || code=1
+  done
+  return "$code"
 }
 
 finish() { # shows every failure once more, for readers of the end of a long log, and prints the counts
