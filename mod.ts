@@ -41,6 +41,10 @@ export type { WaitOptions } from "./src/support/waiting/waiting.ts";
 export type { BenchmarkOptions, BenchmarkResult } from "./src/objects/benchmark.ts";
 
 // Memory: pools, what is allocated from them or without them, and what copies, fills and reads it.
+export type { DiscardOptions, MemoryAdvice } from "./src/memory/managed/memory_advice.ts";
+export type { MemoryLocation } from "./src/memory/managed/memory_location.ts";
+export type { ManagedPoolOptions, PoolKind } from "./src/memory/managed/managed_pools.ts";
+export type { HostLocation } from "./src/memory/pools/pool_attributes.ts";
 export { MemoryPool, type PoolHandleType, type PoolOptions } from "./src/memory/pools/memory_pool.ts";
 export type { Access, PoolUsage, ReusePolicies } from "./src/memory/pools/pool_attributes.ts";
 export type { AllocateOptions, WrapOptions } from "./src/memory/unpooled_memory.ts";

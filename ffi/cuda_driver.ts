@@ -59,7 +59,7 @@ import {
 import { type CopyCalls, copyCalls } from "./copy_calls.ts";
 import { type CudaKernelLaunch, type GraphCalls, graphCalls } from "./graph_calls.ts";
 import { type HostAndLimitCalls, hostAndLimitCalls } from "./host_and_limit_calls.ts";
-import { type ManagedMemoryCalls, managedMemoryCalls } from "./managed_memory_calls.ts";
+import { type ManagedCalls, managedCalls } from "./managed_calls.ts";
 import { addressOf, foreignBuffer, withoutSign } from "./native/host.ts";
 import { type ThreadCalls, threadFunctions } from "./native/threaded_copies.ts";
 import { stringAt, SystemError } from "./native/shim/shim.ts";
@@ -93,7 +93,7 @@ const current: { device: number } = sharedAmongCopies("currentDevice", () => ({ 
 let threadFunctionAddresses: readonly (bigint | undefined)[] | undefined;
 
 /** Implements `Driver` with libcudart and libcuda, or with libcuda alone. */
-export interface CudaDriver extends CopyCalls, GraphCalls, HostAndLimitCalls, ManagedMemoryCalls {}
+export interface CudaDriver extends CopyCalls, GraphCalls, HostAndLimitCalls, ManagedCalls {}
 
 /** Implements `Driver` with libcudart and libcuda, or with libcuda alone. */
 export class CudaDriver implements Driver {
@@ -169,7 +169,7 @@ export class CudaDriver implements Driver {
       this,
       graphCalls(this.#driver, services),
       copyCalls(this.#driver, services),
-      managedMemoryCalls(this.#driver, services),
+      managedCalls(this.#driver, services),
       hostAndLimitCalls(this.#driver, services),
     );
   }

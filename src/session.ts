@@ -15,6 +15,7 @@ import { EndedError, ignoreLoss, isLoss } from "./support/driver_errors.ts";
 import { type AwaitedWork, DeferredReleases } from "./support/waiting/deferred_releases.ts";
 import { ExportDataLayout } from "./memory/handles/export_data.ts";
 import { CompletedEvents, ReleaseStreams } from "./memory/freed_streams.ts";
+import { ManagedBudget } from "./memory/managed/managed_budget.ts";
 import { ImportedMappings } from "./memory/handles/imported_mappings.ts";
 import type { InstructionSupport, SurveyedPtx } from "./ptx/instruction_support.ts";
 import type { MemoryPool } from "./memory/pools/memory_pool.ts";
@@ -108,6 +109,8 @@ export class Session {
   readonly streams: Set<CudaStream> = new Set();
   /** The recent launches, which the error about a lost device lists. */
   readonly launches: RecentLaunches;
+  /** The managed memory of the session, and how much of it may be allocated. */
+  readonly managedBudget: ManagedBudget = new ManagedBudget();
   /** The captures of streams that have begun and not ended. */
   readonly captures: SessionCaptures = new SessionCaptures(this);
   #driver: Driver;
@@ -283,7 +286,7 @@ export class Session {
     ignoreLoss(() => this.driver.eventDestroy(device, marker));
   }
 
-  /** Returns a view of a host pool's memory, without a copy. The view is valid until `detach` is called. */
+  /** Returns a view of a host pool's memory, or of managed memory, without a copy. The view is valid until `detach` is called. */
   hostView(address: bigint, byteLength: number): ArrayBuffer {
     const view = this.driver.hostView(address, byteLength);
     this.#hostViews.set(view, byteLength);

@@ -72,6 +72,7 @@ async function withTakers(body: (takers: Readonly<Record<string, Taker>>) => Pro
     using pool = gpu.createPool({ handleType: "posix-fd" });
     using allocator = pool.createCachingAllocator();
     using memory = gpu.createMemory(1);
+    using managed = gpu.allocateManaged(64);
     using range = cuda.reserveAddresses(64 * memory.byteLength);
     range.map(memory);
     using module = gpu.loadModule(ptx);
@@ -107,6 +108,9 @@ async function withTakers(body: (takers: Readonly<Record<string, Taker>>) => Pro
       "open": { call: (options) => open(options), required: { driver: "software" } },
       "Cuda.compile": { call: (options) => cuda.compile("", options), required: { architecture: "compute_90" } },
       "Cuda.createHostPool": { call: (options) => cuda.createHostPool(options) },
+      "Cuda.createManagedPool": { call: (options) => cuda.createManagedPool(options) },
+      "Cuda.getDefaultPool": { call: (options) => cuda.getDefaultPool("host", options) },
+      "Cuda.getCurrentPool": { call: (options) => cuda.getCurrentPool("host", options) },
       "Cuda.reserveAddresses": { call: (options) => cuda.reserveAddresses(1, options) },
       "CudaDevice.allocate": { call: (options) => gpu.allocate(1, options) },
       "CudaDevice.createMemory": { call: (options) => gpu.createMemory(1, options) },
@@ -177,6 +181,8 @@ async function withTakers(body: (takers: Readonly<Record<string, Taker>>) => Pro
       },
       "MemoryPool.allocate": { call: (options) => pool.allocate(16, options) },
       "CachingAllocator.allocate": { call: (options) => allocator.allocate(16, options) },
+      "DeviceBuffer.prefetch": { call: (options) => managed.prefetch("host", options) },
+      "DeviceBuffer.discard": { call: (options) => managed.discard(options) },
       "DeviceBuffer.free": { call: (options) => other.free(options) },
       "ReceivedSlot.release": { call: (options) => received.release(options) },
       "DeviceBuffer.as": { call: (options) => other.as(Uint8Array, options) },

@@ -43,6 +43,8 @@ export interface AllocationOwner {
   readonly isHostMemory?: boolean;
   /** Whether a graph allocates the memory. */
   readonly isGraphMemory?: boolean;
+  /** Whether the memory is managed: the host and all devices access it at the same address. */
+  readonly isManaged?: boolean;
   /** Returns the 64-byte legacy IPC handle by which another process opens the memory. Only for memory outside pools. */
   exportHandle?(address: bigint): Uint8Array<ArrayBuffer>;
   /**
@@ -402,7 +404,7 @@ export class Allocation {
     this.#rareData?.copies?.delete(copy);
   }
 
-  /** Returns an ArrayBuffer over a range of a host pool's memory, which is detached when the allocation is freed. */
+  /** Returns an ArrayBuffer over a range of memory that the host accesses, which is detached when the allocation is freed. */
   hostView(address: bigint, byteLength: number): ArrayBuffer {
     if (this.owner.isForeign) {
       throw new TypeError(
@@ -417,12 +419,19 @@ export class Allocation {
       this.session.transferredMemory.add(this);
       this.session.detach(known);
     }
+    if (this.owner.isManaged && this.device.attribute("concurrentManagedAccess") !== 1) {
+      throw new TypeError(
+        `Cannot view the buffer on the host: the host may not access managed memory while kernels of device ` +
+          `${this.device.ordinal} run, whatever memory they use; use read and copyFrom`,
+      );
+    }
     let view: ArrayBuffer;
     try {
       view = this.session.hostView(address, byteLength);
     } catch (error) {
       const hint = error instanceof CudaError && error.code === "cudaErrorInvalidValue"
-        ? "only memory of a pool from Cuda.createHostPool can be viewed in place; use read to copy other memory"
+        ? "only managed memory, and memory of a pool from Cuda.createHostPool, can be viewed in place; use read to copy " +
+          "other memory"
         : "use read to copy the memory";
       throw cannot(`view the buffer of ${byteLength} bytes on the host`, error, hint);
     }

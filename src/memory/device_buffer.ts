@@ -38,6 +38,16 @@ import { type ArrayDescription, arrayLayout, type ArrayOptions } from "./dtypes.
 import { refuseElementAccess, refuseProperty } from "./transfers/elements.ts";
 import { HostBuffer } from "./transfers/host_buffer.ts";
 import type { ImportedMemoryPool } from "./handles/imported_memory_pool.ts";
+import {
+  adviceAbout,
+  discardMemory,
+  type DiscardOptions,
+  discardOptions,
+  type MemoryAdvice,
+  prefetchMemory,
+  prefetchOptions,
+} from "./managed/memory_advice.ts";
+import type { MemoryLocation } from "./managed/memory_location.ts";
 import type { MemoryPool } from "./pools/memory_pool.ts";
 import type { Session } from "../session.ts";
 import { elementRange, readBytes, readBytesSync, type ReadOptions } from "./transfers/reads.ts";
@@ -49,6 +59,7 @@ import {
   errorOfAnotherCuda,
   type KnownOptions,
   refuseConstruction,
+  refuseToReplace,
   type TypedArray,
   type TypedArrayConstructor,
 } from "../support/validation.ts";
@@ -180,6 +191,7 @@ export class DeviceBuffer implements Disposable {
       isInstance: (object) => #allocation in object,
       why: "there is no such property; use byteLength, or the length of an array",
     });
+    refuseToReplace(this, "advice", "set one of its properties, such as buffer.advice.readMostly");
     const find = (value: unknown): Allocation | undefined =>
       typeof value === "object" && value !== null && #allocation in value ? value.#allocation : undefined;
     allocationOf = find as typeof allocationOf;
@@ -188,7 +200,11 @@ export class DeviceBuffer implements Disposable {
       return owner.isGraphMemory === true && suspension !== undefined ? buffer.#address : buffer.address;
     };
     printAs(this, "DeviceBuffer", (buffer) => describe(buffer, buffer.#allocation, buffer.#address), [
-      ["device", (buffer) => buffer.#allocation.owner.isHostMemory ? undefined : buffer.device],
+      ["device", (buffer) => {
+        const { isHostMemory, isManaged } = buffer.#allocation.owner;
+        return isHostMemory || isManaged ? undefined : buffer.device;
+      }],
+      ["isManaged", (buffer) => buffer.isManaged || undefined],
       // `type` and `length` are properties of the subclass `DeviceArray`.
       ["type", (buffer) => "type" in buffer ? (buffer.type as { readonly name: string }).name : undefined],
       ["length", (buffer) => "type" in buffer ? (buffer as unknown as ArrayLike<unknown>).length : undefined],
@@ -222,11 +238,36 @@ export class DeviceBuffer implements Disposable {
   }
 
   /**
-   * The device that the memory is on. For a buffer of a pool in host memory: the device of the stream it was allocated
-   * on, or the device through which it was imported.
+   * The device that the memory is on. For a buffer of a pool in host memory, and for managed memory: the device of the
+   * stream it was allocated on, or the device through which it was imported.
    */
   get device(): CudaDevice {
     return this.#allocation.device;
+  }
+
+  /** Whether the memory is managed: the host and all devices access it at the same address. */
+  get isManaged(): boolean {
+    return this.#allocation.owner.isManaged === true;
+  }
+
+  /**
+   * How managed memory will be used: an object whose properties can be set, and ask CUDA when they are read.
+   *
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html
+   * @throws {TypeError} If the memory is not managed, or a property is set to a value that it cannot have
+   * @throws {ReferenceError} From each property, if the buffer was freed
+   * @throws {CudaError} From each property: `cudaErrorInvalidDevice` for a device whose attribute
+   * `concurrentManagedAccess` is 0; `cudaErrorCallRequiresNewerDriver` for a NUMA node before CUDA 12.2
+   *
+   * @example
+   * ```ts ignore
+   * table.advice.readMostly = true; // each device that reads it gets a copy
+   * table.advice.accessedBy = cuda.devices;
+   * console.log(table.advice.preferredLocation);
+   * ```
+   */
+  get advice(): MemoryAdvice {
+    return adviceAbout({ allocation: this.#allocation, buffer: this });
   }
 
   /**
@@ -507,6 +548,48 @@ export class DeviceBuffer implements Disposable {
   }
 
   /**
+   * Moves managed memory to a place, in stream order, so that those who access it there need not wait for it. Nothing but
+   * time depends on it: the memory has the same address, and the same contents, wherever it is.
+   *
+   * @param location A device, `"host"`, a NUMA node such as `{ numaNode: 0 }`, or `"host-numa-current"`.
+   * @param options The stream to use, or `{ stream }`. Defaults to the buffer's own stream.
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html
+   * @throws {TypeError} If the memory is not managed, or `location` is not a place
+   * @throws {ReferenceError} If the buffer was freed or the stream was disposed
+   * @throws {CudaError} `cudaErrorInvalidDevice` if the attribute `concurrentManagedAccess` of the stream's device, or of
+   * the device to move to, is 0; `cudaErrorStreamCaptureUnsupported` if the stream is being captured
+   */
+  prefetch(location: MemoryLocation, options?: OrStream<StreamOption>): void {
+    const given = streamOf(options, prefetchOptions);
+    const stream = given === undefined ? this.stream : given;
+    if (stream !== this.#allocation.stream) checkStream(stream, this.#allocation.session, prefetchOptions.usage);
+    prefetchMemory({ allocation: this.#allocation, buffer: this }, location, stream);
+  }
+
+  /**
+   * Declares, in stream order, that nobody needs what managed memory holds: CUDA then need not copy it when it moves the
+   * memory. Write the memory before it is read again. Needs CUDA 13.
+   *
+   * Work that uses the memory must be ordered before the discard, or after it.
+   *
+   * @param options The stream to use, or `{ stream, prefetch }`: with `prefetch`, the memory is moved to that place
+   * without what it holds. The stream, which defaults to the buffer's own, must not be a default stream.
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html
+   * @throws {TypeError} If the memory is not managed, or `prefetch` is not a place
+   * @throws {ReferenceError} If the buffer was freed or the stream was disposed
+   * @throws {CudaError} `cudaErrorInvalidValue` for a default stream; `cudaErrorCallRequiresNewerDriver` before CUDA 13;
+   * `cudaErrorStreamCaptureUnsupported` if the stream is being captured
+   */
+  discard(options: OrStream<DiscardOptions> = {}): void {
+    const given = options instanceof CudaStream
+      ? { stream: options }
+      : namedOptions(options, undefined, discardOptions);
+    const { stream = this.stream, prefetch }: DiscardOptions = given;
+    if (stream !== this.#allocation.stream) checkStream(stream, this.#allocation.session, discardOptions.usage);
+    discardMemory({ allocation: this.#allocation, buffer: this }, { stream, prefetch });
+  }
+
+  /**
    * Returns 64 bytes of export data, with which another process that has imported the pool can map this buffer.
    *
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY__POOLS.html
@@ -530,11 +613,13 @@ export class DeviceBuffer implements Disposable {
   }
 
   /**
-   * Returns the memory of a buffer from a pool in host memory, without copying it. The ArrayBuffer is detached when the
-   * buffer is freed: views of it then have no elements. Do not transfer it: memory whose view was transferred is not
-   * freed before the process exits. Before reading what a stream's work writes, wait for the stream.
+   * Returns the memory of a buffer from a pool in host memory, or of managed memory, without copying it. The ArrayBuffer
+   * is detached when the buffer is freed: views of it then have no elements. Do not transfer it: memory whose view was
+   * transferred is not freed before the process exits. Before reading what a stream's work writes, wait for the stream;
+   * wait too before writing what it reads, and before using memory that it allocates.
    *
-   * @throws {TypeError} If the buffer wraps memory that other code owns
+   * @throws {TypeError} If the buffer wraps memory that other code owns, or is managed memory of a device whose attribute
+   * `concurrentManagedAccess` is 0
    * @throws {CudaError} `cudaErrorInvalidValue` for device memory, `cudaErrorNotSupported` if the runtime cannot access
    * foreign memory
    */
@@ -613,7 +698,8 @@ export class DeviceBuffer implements Disposable {
 function describe(buffer: DeviceBuffer, allocation: Allocation, address: bigint): string {
   const freed = allocation.isReleaseDeferred ? "freed, still kept" : "freed";
   const live = allocation.session.hasEnded ? "Cuda disposed" : `0x${address.toString(16)}`;
-  const place = placeOf(allocation.owner.isHostMemory ? undefined : allocation.device);
+  const { isHostMemory, isManaged } = allocation.owner;
+  const place = isManaged ? "managed" : placeOf(isHostMemory ? undefined : allocation.device);
   // `type` and `length` are properties of DeviceArray, a subclass. Reading `length` of any other buffer throws.
   const { type } = buffer as { readonly type?: { readonly name: string } };
   const elements = type === undefined ? "" : `${type.name}(${(buffer as unknown as ArrayLike<unknown>).length}), `;

@@ -10,6 +10,8 @@ import { checkStream, CudaStream } from "../objects/streams/cuda_stream.ts";
 import { optionsOf, type OrStream } from "../objects/streams/stream_option.ts";
 import { Allocation, type AllocationOwner } from "./allocation.ts";
 import { DeviceBuffer } from "./device_buffer.ts";
+import { adviceToOversubscribe } from "./managed/managed_budget.ts";
+import { isOutOfMemory } from "./pools/pool_contents.ts";
 import { CudaError, SharingError } from "../support/errors.ts";
 import { cannot, isLoss, openingHint } from "../support/driver_errors.ts";
 import { refusedImport } from "../support/refusals.ts";
@@ -76,6 +78,41 @@ export function allocateMemory(
       },
     }),
     exportHandle: (address) => session.driver.ipcGetMemHandle(ordinal, address),
+  };
+  const allocation = new Allocation(session, owner, undefined, address, byteLength, device, device.defaultStream);
+  return new DeviceBuffer(allocation);
+}
+
+/** Allocates managed memory with `cudaMallocManaged`. */
+export function allocateManagedMemory(session: Session, device: CudaDevice, byteLength: number): DeviceBuffer {
+  if (typeof byteLength === "object" && byteLength !== null) {
+    throw new TypeError(`Cannot allocate ${whatIs(byteLength)} of managed memory: give a number of bytes`);
+  }
+  checkByteLength(byteLength, "an allocation's size", 1);
+  const { ordinal } = device;
+  const { managedBudget } = session;
+  let address: bigint;
+  try {
+    managedBudget.check(byteLength, device, "cudaMallocManaged");
+    address = session.driver.mallocManaged(ordinal, byteLength);
+  } catch (error) {
+    const hint = isOutOfMemory(error) ? adviceToOversubscribe : undefined;
+    throw cannot(`allocate ${byteLength} bytes of managed memory on device ${ordinal}`, error, hint);
+  }
+  managedBudget.add(byteLength);
+  const { sites } = session.memory;
+  sites?.addAllocated(address, byteLength, originOf(byteLength));
+  const owner: AllocationOwner = {
+    ...unpooledOwner(session, { address, byteLength }, {
+      // Waits for the stream, because cudaFree waits only for work of the device.
+      synchronize: (stream) => session.driver.streamSynchronize(stream.device.ordinal, stream.unsafeHandle),
+      free(driver) {
+        driver.free(ordinal, address);
+        managedBudget.delete(byteLength);
+        sites?.addFreed(address);
+      },
+    }),
+    isManaged: true,
   };
   const allocation = new Allocation(session, owner, undefined, address, byteLength, device, device.defaultStream);
   return new DeviceBuffer(allocation);
@@ -174,6 +211,7 @@ const wrapOptions: KnownOptions<WrapOptions> = {
 
 const ownerOfDeviceMemory: AllocationOwner = { release() {}, isForeign: true };
 const ownerOfHostMemory: AllocationOwner = { release() {}, isForeign: true, isHostMemory: true };
+const ownerOfManagedMemory: AllocationOwner = { release() {}, isForeign: true, isManaged: true };
 
 const unknownAddress = "CUDA knows no memory at this address: it was freed, or is pageable memory of the host";
 
@@ -217,7 +255,7 @@ export function wrapMemory(
         "this address on",
     );
   }
-  const owner = isHost ? ownerOfHostMemory : ownerOfDeviceMemory;
+  const owner = attributes.isManaged ? ownerOfManagedMemory : isHost ? ownerOfHostMemory : ownerOfDeviceMemory;
   return new DeviceBuffer(new Allocation(session, owner, undefined, address, byteLength, device, stream));
 }
 

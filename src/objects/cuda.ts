@@ -1,5 +1,14 @@
 import { countOf, printAs } from "../support/printing.ts";
 import { type AddressRange, reserveAddresses, type ReserveOptions } from "../memory/virtual/address_range.ts";
+import {
+  createManagedPool,
+  currentPoolAt,
+  defaultPoolAt,
+  type ManagedPoolOptions,
+  type PoolKind,
+  setCurrentPoolAt,
+} from "../memory/managed/managed_pools.ts";
+import type { MemoryLocation } from "../memory/managed/memory_location.ts";
 import { createPool, type MemoryPool, type PoolOptions, poolOptions } from "../memory/pools/memory_pool.ts";
 import type { CompiledProgram } from "../compile/compilers.ts";
 import type { CompileOptions } from "../compile/compile_options.ts";
@@ -171,6 +180,79 @@ export class Cuda implements Disposable {
       ? { name: "in host memory", hint: "name a NUMA node: { numaNode: 0 }" }
       : { name: `on NUMA node ${numaNode}`, hint: "the machine may have no such node: 0 is the first" };
     return createPool(this.#session, { location, device: undefined, ...place }, options);
+  }
+
+  /**
+   * Creates a pool of managed memory: the host and all devices access it at the same address, and CUDA moves it to the device, or
+   * to the host, that accesses it. The host accesses the memory of the pool's buffers with `hostView`. Needs CUDA 13. No other process can
+   * map the memory.
+   *
+   * The pool does not allocate more than fits the device that it prefers, or else that of the stream, together with the
+   * other managed memory of this `Cuda` object, unless `oversubscribe` is set.
+   *
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY__POOLS.html
+   * @throws {TypeError} If an option is unknown, or `preferredLocation` is not a place
+   * @throws {RangeError} If a size is not valid, or `maxSize` does not fit the device
+   * @throws {CudaError} `cudaErrorCallRequiresNewerDriver` before CUDA 13, `cudaErrorNotSupported` if the devices have no
+   * managed memory
+   *
+   * @example
+   * ```ts
+   * import { open } from "./mod.ts";
+   *
+   * using cuda = open();
+   * const gpu = cuda.device(0);
+   * using stream = gpu.createStream();
+   * using pool = cuda.createManagedPool({ preferredLocation: gpu });
+   * using x = pool.allocateArray(Float32Array, 1000, { stream });
+   * await stream.finished(); // the memory is allocated: the host may write it
+   * new Float32Array(x.hostView()).fill(1);
+   * x.prefetch(gpu, stream);
+   * console.log((await x.toTypedArray())[0]);
+   * ```
+   */
+  createManagedPool(options: ManagedPoolOptions = {}): MemoryPool {
+    return createManagedPool(this.#session, this.devices, options);
+  }
+
+  /**
+   * Returns the default pool of a location. It cannot be shared, and disposing it does nothing. Needs CUDA 13, except for
+   * a device's own memory.
+   *
+   * @param location A device, `"host"`, or a NUMA node such as `{ numaNode: 0 }`. Undefined, for managed memory only, for
+   * the pool without a preferred location.
+   * @param options Which of the location's pools. Defaults to `{ type: "pinned" }`.
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY__POOLS.html
+   * @throws {TypeError} If `location` is not such a place, or an option is not valid
+   * @throws {CudaError} `cudaErrorInvalidValue` if there is no such NUMA node, `cudaErrorCallRequiresNewerDriver` before
+   * CUDA 13
+   */
+  getDefaultPool(location: MemoryLocation | undefined, options: PoolKind = {}): MemoryPool {
+    return defaultPoolAt(this.#session, location, options);
+  }
+
+  /**
+   * Returns the pool that this process uses for a location, including when other libraries ask for it. It is the default
+   * pool unless another one was set. Also throws what `getDefaultPool` throws.
+   *
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY__POOLS.html
+   */
+  getCurrentPool(location: MemoryLocation | undefined, options: PoolKind = {}): MemoryPool {
+    return currentPoolAt(this.#session, location, options);
+  }
+
+  /**
+   * Makes a pool the one that this process uses for its location and kind. When the pool is disposed, the default pool
+   * becomes current again. Needs CUDA 13, except for a device's own memory.
+   *
+   * @param location The pool's `location`.
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY__POOLS.html
+   * @throws {TypeError} If `location` is not a place, or `pool` is not a `MemoryPool`
+   * @throws {RangeError} If the pool is of another location
+   * @throws {ReferenceError} If the pool was disposed
+   */
+  setCurrentPool(location: MemoryLocation | undefined, pool: MemoryPool): void {
+    setCurrentPoolAt(this.#session, location, pool);
   }
 
   /**

@@ -36,6 +36,7 @@ import { CudaError } from "../support/errors.ts";
 import { cannot, driverErrorOf, openingHint } from "../support/driver_errors.ts";
 import { type ImportedMemoryPool, importPool } from "../memory/handles/imported_memory_pool.ts";
 import {
+  allocateManagedMemory,
   allocateMemory,
   type AllocateOptions,
   openMemory,
@@ -408,7 +409,8 @@ export class CudaDevice {
     }
   }
 
-  #placeOf({ device }: MemoryPool): string {
+  #placeOf({ device, isManaged }: MemoryPool): string {
+    if (isManaged) return "of managed memory";
     if (device === undefined) return "in host memory";
     return device.ordinal === this.ordinal ? "of another Cuda object" : `of device ${device.ordinal}`;
   }
@@ -422,6 +424,33 @@ export class CudaDevice {
     }
     return this.#session.pools.get(handle) ??
       new MemoryPool(this.#session, { device: this, handle, handleType: "none", isOwned: false });
+  }
+
+  /**
+   * Allocates managed memory outside any pool, with `cudaMallocManaged`: the host and all devices access it at the same
+   * address. Freeing it blocks until the device's work is done. With CUDA 13, prefer a pool of `Cuda.createManagedPool`.
+   *
+   * @param byteLength Size in bytes, at least 1.
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html
+   * @throws {TypeError} If `byteLength` is not a number
+   * @throws {RangeError} If `byteLength` is not a whole number, or is less than 1
+   * @throws {CudaError} `cudaErrorMemoryAllocation` if the memory, together with the other managed memory of the `Cuda`
+   * object, does not fit the device; `cudaErrorNotSupported` if the device has no managed memory
+   *
+   * @example
+   * ```ts
+   * import { open } from "./mod.ts";
+   *
+   * using cuda = open();
+   * const gpu = cuda.device(0);
+   * using memory = gpu.allocateManaged(4096);
+   * using x = memory.as(Float32Array);
+   * new Float32Array(x.hostView()).fill(2); // the host writes it in place
+   * console.log((await x.toTypedArray())[0]);
+   * ```
+   */
+  allocateManaged(byteLength: number): DeviceBuffer {
+    return allocateManagedMemory(this.#session, this, byteLength);
   }
 
   /**

@@ -34,6 +34,11 @@ function deviceFinishedWithoutErrors(device: CudaDevice): Promise<void> {
   return parts.get(device)!.finishedWithoutErrors();
 }
 
+/** Returns whether a value is a device, of any `Cuda` object. */
+export function isDevice(value: unknown): value is CudaDevice {
+  return typeof value === "object" && value !== null && parts.has(value as CudaDevice);
+}
+
 /** Returns the session of a device. Throws a `TypeError` if `device` is not a `CudaDevice`. */
 export function sessionOfDevice(device: CudaDevice): Session {
   return parts.get(device)?.session ?? refuseDevice(device);

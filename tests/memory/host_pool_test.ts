@@ -54,7 +54,7 @@ testOnEachDriver("a host pool takes the properties of pools, and names those tha
   using devicePool = gpu.createPool();
   using buffer = devicePool.allocate(100);
   const unseen = assertThrows(() => buffer.hostView(), CudaError);
-  assertStringIncludes(unseen.message, "only memory of a pool from Cuda.createHostPool can be viewed in place");
+  assertStringIncludes(unseen.message, "memory of a pool from Cuda.createHostPool, can be viewed in place");
 });
 
 testOnEachDriver("a host pool's buffers are copied to and from every source and target", async (cuda) => {

@@ -15,6 +15,7 @@ import "./cases/allocations.js";
 import "./cases/copies.js";
 import "./cases/reads.js";
 import "./cases/host_memory.js";
+import "./cases/managed_memory.js";
 import "./cases/modules.js";
 import "./cases/compiling.js";
 import "./cases/launches.js";

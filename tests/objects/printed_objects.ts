@@ -99,6 +99,13 @@ function visitMemory(cuda: poolpass.Cuda, visit: Visit): void {
   inHost.free();
   hostPool[Symbol.dispose]();
   visit(hostPool, "MemoryPool { host, posix-fd, disposed }");
+  const managedPool = cuda.createManagedPool();
+  visit(managedPool, "MemoryPool { managed, 0 buffers, # of # bytes in use }");
+  const managed = managedPool.allocate(64, gpu.defaultStream);
+  visit(managed, "DeviceBuffer { managed, 64 bytes, # }");
+  managed.free();
+  managedPool[Symbol.dispose]();
+  visit(managedPool, "MemoryPool { managed, disposed }");
   const host = cuda.allocateHost(4096);
   visit(host, "HostBuffer { host, 4096 bytes, page-locked }");
   host[Symbol.dispose]();

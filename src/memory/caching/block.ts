@@ -15,6 +15,7 @@ export interface Slab {
   readonly buffer: DeviceBuffer;
   readonly address: bigint;
   readonly isHostMemory: boolean;
+  readonly isManaged: boolean;
   /** The block at the start of the slab. */
   readonly first: SlabBlock;
   /** Whether the slab was allocated for a single large buffer, because memory was scarce. */
@@ -81,7 +82,8 @@ export class SlabBlock implements AllocationOwner {
       owner: slab.owner,
       buffer: slab.buffer,
       address: slab.buffer.address,
-      isHostMemory: slab.buffer.pool?.device === undefined,
+      isHostMemory: slab.buffer.pool?.device === undefined && !slab.buffer.isManaged,
+      isManaged: slab.buffer.isManaged,
       first: this,
       isDedicated: slab.isDedicated,
     };
@@ -99,6 +101,10 @@ export class SlabBlock implements AllocationOwner {
 
   get isHostMemory(): boolean {
     return this.slab.isHostMemory;
+  }
+
+  get isManaged(): boolean {
+    return this.slab.isManaged;
   }
 
   release(_address: bigint, _byteLength: number, stream: CudaStream): void {

@@ -204,7 +204,7 @@ export class ImportedMemoryPool implements Disposable {
    * @throws {TypeError} If `device` is not a device of the same `Cuda` object
    */
   getAccess(device: CudaDevice): Access {
-    return getPoolAccess(this.#session, this.unsafeHandle, { device });
+    return getPoolAccess(this.#session, this.unsafeHandle, device);
   }
 
   /**

@@ -212,6 +212,7 @@ export function exportPointerOf(
   isPart: boolean,
 ): Uint8Array<ArrayBuffer> {
   checkIsOurs(buffer, allocation);
+  checkIsNotManaged(allocation);
   checkIsWhole(buffer, allocation, isPart);
   checkIsNotMapped(allocation, "pointer");
   if (allocation.pool === undefined) {
@@ -228,6 +229,7 @@ export function exportPointerOf(
 export function exportHandleOf(buffer: DeviceBuffer, allocation: Allocation, isPart: boolean): Uint8Array<ArrayBuffer> {
   checkIsOurs(buffer, allocation);
   const { exportHandle } = allocation.owner;
+  checkIsNotManaged(allocation);
   checkIsNotMapped(allocation, "handle");
   if (exportHandle === undefined) {
     throw new TypeError(
@@ -241,6 +243,14 @@ export function exportHandleOf(buffer: DeviceBuffer, allocation: Allocation, isP
   } catch (error) {
     throw cannot(`export the memory on device ${allocation.device.ordinal}`, error);
   }
+}
+
+/** Throws if the memory is managed, which CUDA shares in no way. */
+function checkIsNotManaged({ owner }: Allocation): void {
+  if (!owner.isManaged) return;
+  throw new TypeError(
+    "Cannot export managed memory: no other process can map it; copy it to memory that can be shared",
+  );
 }
 
 /** Throws if the memory is virtual memory, which can be shared only by file descriptors. */

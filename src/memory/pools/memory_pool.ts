@@ -13,14 +13,19 @@ import { DeviceBuffer } from "../device_buffer.ts";
 import {
   type Access,
   getPoolAccess,
+  type HostLocation,
+  isHostLocation,
   PoolAttributes,
   type PoolUsage,
   type ReusePolicies,
+  setHostAccess,
   setPoolAccess,
 } from "./pool_attributes.ts";
 import { fabricHint, ShareableHandle } from "../handles/shareable_handle.ts";
 import { PoolMemory } from "./pool_memory.ts";
-import { memHandleType, type MemLocation } from "../../driver.ts";
+import type { ManagedPool } from "../managed/managed_budget.ts";
+import type { MemoryLocation } from "../managed/memory_location.ts";
+import { memHandleType, type MemLocation, memLocationType } from "../../driver.ts";
 import type { CudaDevice } from "../../objects/cuda_device.ts";
 import { checkStream, type CudaStream } from "../../objects/streams/cuda_stream.ts";
 import { optionsOf, type OrStream, streamOf, type StreamOption } from "../../objects/streams/stream_option.ts";
@@ -78,7 +83,8 @@ export let memoryOfPool: (pool: MemoryPool) => PoolMemory;
 const refusalToClone = cloneRefusal("a MemoryPool", shareOrOpen);
 
 /**
- * A pool from which memory is allocated in stream order. Comes from `CudaDevice.createPool` or `Cuda.createHostPool`.
+ * A pool from which memory is allocated in stream order. Comes from `CudaDevice.createPool`, `Cuda.createHostPool` or
+ * `Cuda.createManagedPool`.
  *
  * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY__POOLS.html
  *
@@ -97,12 +103,14 @@ const refusalToClone = cloneRefusal("a MemoryPool", shareOrOpen);
 export class MemoryPool implements Disposable {
   // Must be the first property: see `cloneRefusal`.
   private readonly cloneRefusal = refusalToClone;
-  /** The device that the memory is on; undefined for a pool in host memory. */
+  /** The device that the memory is on; undefined for a pool in host memory, or of managed memory. */
   readonly device: CudaDevice | undefined;
   /** How the pool can be shared with other processes. */
   readonly handleType: PoolHandleType;
   readonly #session: Session;
   readonly #isOwned: boolean;
+  readonly #location: MemoryLocation | undefined;
+  readonly #managed: ManagedPool | undefined;
   readonly #attributes: PoolAttributes;
   readonly #memory: PoolMemory;
   #disposeCallbacks: Set<{ readonly callback: () => void }> | undefined;
@@ -133,9 +141,10 @@ export class MemoryPool implements Disposable {
           return `${used} of ${reserved} bytes in use`;
         })
       }`;
-      return `MemoryPool { ${placeOf(pool.device)}, ${kind}${state} }`;
+      return `MemoryPool { ${pool.isManaged ? "managed" : placeOf(pool.device)}, ${kind}${state} }`;
     }, [
       "device",
+      ["isManaged", (pool) => pool.isManaged || undefined],
       "handleType",
       ["isDefault", (pool) => !pool.#isOwned],
       ["buffers", (pool) => pool.#memory.contents.count],
@@ -145,15 +154,26 @@ export class MemoryPool implements Disposable {
   }
 
   /**
-   * Pools come from `CudaDevice.createPool` and `Cuda.createHostPool`. `isOwned` is false for a device's default pool,
-   * which cannot be disposed.
+   * Pools come from methods of `CudaDevice` and `Cuda`. `isOwned` is false for a default pool, which cannot be disposed.
    *
    * @ignore
    */
   constructor(
     session: Session,
-    { device, handle = refuseConstruction("MemoryPool", "CudaDevice.createPool"), handleType, isOwned, maxSize = 0 }: {
+    {
+      device,
+      location = device,
+      managed,
+      handle = refuseConstruction("MemoryPool", "CudaDevice.createPool"),
+      handleType,
+      isOwned,
+      maxSize = 0,
+    }: {
       device: CudaDevice | undefined;
+      /** Where the memory is, or is preferred to be. Defaults to the device. */
+      location?: MemoryLocation | undefined;
+      /** What a pool of managed memory may allocate; undefined for other pools. */
+      managed?: ManagedPool | undefined;
       handle: bigint;
       handleType: PoolHandleType;
       isOwned: boolean;
@@ -161,6 +181,8 @@ export class MemoryPool implements Disposable {
     } = {} as never,
   ) {
     this.#session = session;
+    this.#location = location;
+    this.#managed = managed;
     this.device = device;
     this.handleType = handleType;
     this.#isOwned = isOwned;
@@ -170,9 +192,23 @@ export class MemoryPool implements Disposable {
       handle,
       maxSize,
       isOwned,
+      managed,
     });
     this.#attributes = new PoolAttributes(session, this.#memory);
     session.pools.set(handle, this);
+  }
+
+  /**
+   * Where the pool's memory is: its device, `"host"`, or a NUMA node. For a pool of managed memory, where the memory is
+   * when nobody has moved it; undefined if there is no such place.
+   */
+  get location(): MemoryLocation | undefined {
+    return this.#location;
+  }
+
+  /** Whether the pool provides managed memory, which the host and all devices access. */
+  get isManaged(): boolean {
+    return this.#managed !== undefined;
   }
 
   /** The `cudaMemPool_t`, for CUDA calls that this library does not make. */
@@ -354,27 +390,34 @@ export class MemoryPool implements Disposable {
   }
 
   /**
-   * Returns the access that kernels of a device have to the pool's memory.
+   * Returns the access that kernels of a device, or the host, have to the pool's memory.
    *
+   * @param accessing The device, `"host"`, or a NUMA node of the host, such as `{ numaNode: 0 }`.
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY__POOLS.html
-   * @throws {TypeError} If `device` is not a device of the same `Cuda` object
+   * @throws {TypeError} If `accessing` is neither a device of the same `Cuda` object nor the host
    */
-  getAccess(device: CudaDevice): Access {
-    return getPoolAccess(this.#session, this.unsafeHandle, { device });
+  getAccess(accessing: CudaDevice | HostLocation): Access {
+    return getPoolAccess(this.#session, this.unsafeHandle, accessing);
   }
 
   /**
    * Sets the access that kernels of the given devices have to the pool's memory, including memory that is already
    * allocated.
    *
+   * @param accessing A device, or several. For the host's access, which cannot be changed on most systems, `"host"`, or
+   * a NUMA node such as `{ numaNode: 0 }`.
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY__POOLS.html
    * @throws {TypeError} If `access` is not a valid access, or a device is not a device of the same `Cuda` object
    * @throws {CudaError} `cudaErrorNotSupported` for "read" if the driver supports only "read-write",
    * `cudaErrorInvalidDevice` if the pool's own device would lose its access, `cudaErrorPeerAccessUnsupported` if a
    * device is not a peer of the pool's device
    */
-  setAccess(devices: CudaDevice | readonly CudaDevice[], access: Access): void {
-    setPoolAccess(this.#session, this.unsafeHandle, { devices, access, poolDevice: this.device });
+  setAccess(accessing: CudaDevice | readonly CudaDevice[] | HostLocation, access: Access): void {
+    const { device } = this;
+    if (isHostLocation(accessing)) {
+      const isOnDevice = device !== undefined;
+      setHostAccess(this.#session, this.unsafeHandle, { location: accessing, access, isOnDevice });
+    } else setPoolAccess(this.#session, this.unsafeHandle, { devices: accessing, access, poolDevice: device });
   }
 
   /**
@@ -391,12 +434,21 @@ export class MemoryPool implements Disposable {
    * "fabric" without an IMEX channel
    */
   exportHandle(): ShareableHandle {
-    if (!this.#isOwned) {
+    if (this.isManaged) {
       throw new TypeError(
-        `Cannot export the default pool on device ${
-          this.device!.ordinal
-        }: default pools cannot be exported; create a pool with ` +
-          'createPool({ handleType: "posix-fd" }), and allocate from it',
+        "Cannot export a pool of managed memory: no other process can map managed memory; allocate what is shared from " +
+          'a pool of createPool({ handleType: "posix-fd" })',
+      );
+    }
+    if (!this.#isOwned) {
+      const { device } = this;
+      const place = device === undefined ? "in host memory" : `on device ${device.ordinal}`;
+      const create = device === undefined
+        ? 'createHostPool({ handleType: "posix-fd", numaNode: 0 })'
+        : 'createPool({ handleType: "posix-fd" })';
+      throw new TypeError(
+        `Cannot export the default pool ${place}: default pools cannot be exported; create a pool with ${create}, and ` +
+          "allocate from it",
       );
     }
     if (this.handleType === "none") {
@@ -437,10 +489,12 @@ export class MemoryPool implements Disposable {
   }
 
   #allocationStream(stream: CudaStream | undefined): CudaStream {
-    const allocationStream = stream === undefined ? this.device?.defaultStream : stream;
+    const device = this.device ?? this.#managed?.preferredDevice;
+    const allocationStream = stream === undefined ? device?.defaultStream : stream;
     if (allocationStream === undefined) {
+      const what = this.isManaged ? "of managed memory" : "in host memory";
       throw new TypeError(
-        "Cannot allocate from a pool in host memory without a stream: give one, as in allocate(byteLength, { stream })",
+        `Cannot allocate from a pool ${what} without a stream: give one, as in allocate(byteLength, { stream })`,
       );
     }
     return allocationStream;
@@ -516,7 +570,9 @@ export function createPool(
       hint ?? (device === undefined ? undefined : sharingHint(handleType, error)),
     );
   }
-  const pool = new MemoryPool(session, { device, handle, handleType, isOwned: true, maxSize });
+  const onHost = location.type === memLocationType.hostNuma ? { numaNode: location.id } : "host";
+  const place = device ?? onHost;
+  const pool = new MemoryPool(session, { device, location: place, handle, handleType, isOwned: true, maxSize });
   if (releaseThreshold === undefined) return pool;
   try {
     pool.releaseThreshold = releaseThreshold;

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { memAccessFlags, memLocationType, memPoolAttribute } from "../../driver.ts";
+import { memAccessFlags, type MemLocation, memLocationType, memPoolAttribute } from "../../driver.ts";
 import type { Session } from "../../session.ts";
 import { cannot } from "../../support/driver_errors.ts";
 import { printObjectAs, stateOf } from "../../support/printing.ts";
@@ -12,6 +12,7 @@ import type { CudaDevice } from "../../objects/cuda_device.ts";
 import { checkDevice } from "../../objects/device_sessions.ts";
 import { CudaError, cudaErrorNumbers } from "../../support/errors.ts";
 import { TypeError } from "../../support/program_errors.ts";
+import { driverLocation, nameOfLocation } from "../managed/memory_location.ts";
 
 /** The policies that determine whether an allocation may reuse memory that was freed on another stream. */
 export interface ReusePolicies {
@@ -156,17 +157,55 @@ export const flagsByAccess: Readonly<Record<Access, number>> = {
   "read-write": memAccessFlags.readWrite,
 };
 
-/** Returns a device's access to a pool, using `cudaMemPoolGetAccess`. */
-export function getPoolAccess(session: Session, pool: bigint, { device }: { device: CudaDevice }): Access {
-  checkDevice(device, session);
+/** A place of the host that accesses a pool. */
+export type HostLocation = "host" | {
+  /** The number of the NUMA node, from 0. */
+  readonly numaNode: number;
+};
+
+/** Returns the access of a device, or of the host, to a pool, using `cudaMemPoolGetAccess`. */
+export function getPoolAccess(session: Session, pool: bigint, accessing: CudaDevice | HostLocation): Access {
+  const location = isHostLocation(accessing) ? hostLocation(accessing, session) : locationOfDevice(accessing, session);
   let flags: number;
   try {
-    flags = session.driver.memPoolGetAccess(pool, { type: memLocationType.device, id: device.ordinal });
+    flags = session.driver.memPoolGetAccess(pool, location);
   } catch (error) {
-    throw cannot(`get the access of device ${device.ordinal} to a pool`, error);
+    throw cannot(`get the access of ${nameOfLocation(location)} to a pool`, error);
   }
   if (flags === memAccessFlags.readWrite) return "read-write";
   return flags === memAccessFlags.read ? "read" : "none";
+}
+
+function locationOfDevice(device: CudaDevice, session: Session): MemLocation {
+  checkDevice(device, session);
+  return { type: memLocationType.device, id: device.ordinal };
+}
+
+/** Returns whether a value is meant as a place of the host. */
+export function isHostLocation(value: unknown): value is HostLocation {
+  return value === "host" || (typeof value === "object" && value !== null && "numaNode" in value);
+}
+
+function hostLocation(location: HostLocation, session: Session): MemLocation {
+  return driverLocation(location, session, { action: "use the access of a pool", currentNode: false });
+}
+
+/** Sets the access of the host to a pool with `cudaMemPoolSetAccess`. */
+export function setHostAccess(
+  session: Session,
+  pool: bigint,
+  { location, access, isOnDevice }: { location: HostLocation; access: Access; isOnDevice: boolean },
+): void {
+  const place = hostLocation(location, session);
+  checkAccess(session, [], access);
+  try {
+    session.driver.memPoolSetAccess(pool, [{ location: place, flags: flagsByAccess[access] }]);
+  } catch (error) {
+    const hint = isOnDevice
+      ? "the host accesses a device's memory only by copies: use a pool from Cuda.createManagedPool or createHostPool"
+      : "the host's access to its own memory is always read-write";
+    throw cannot(`set access to "${access}" for ${nameOfLocation(place)}`, error, hint);
+  }
 }
 
 /**

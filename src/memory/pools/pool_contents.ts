@@ -193,8 +193,8 @@ export function refusalOfMaxSize(maxSize: number): SizeRefusal {
 /**
  * Returns an out-of-memory error, for when the library itself detects the condition; it looks like the driver's own.
  */
-export function outOfMemory(why: string): CudaError {
-  return new CudaError(cudaErrorNumbers.cudaErrorMemoryAllocation, "cudaMallocFromPoolAsync", why);
+export function outOfMemory(why: string, call = "cudaMallocFromPoolAsync"): CudaError {
+  return new CudaError(cudaErrorNumbers.cudaErrorMemoryAllocation, call, why);
 }
 
 /** Returns whether an error means that too little memory is left. */

@@ -12,7 +12,7 @@ import {
   refusalOfMaxSize,
   type SizeRefusal,
 } from "./pool_contents.ts";
-import { defaultStream, type Driver, memPoolAttribute } from "../../driver.ts";
+import { defaultStream, type Driver, type MemLocation, memPoolAttribute } from "../../driver.ts";
 import type { CudaDevice } from "../../objects/cuda_device.ts";
 import type { CudaStream } from "../../objects/streams/cuda_stream.ts";
 import type { OpenedObject } from "../../objects/opened_objects.ts";
@@ -21,6 +21,7 @@ import { cannot, driverErrorOf, ignoreLoss, isLoss } from "../../support/driver_
 import { reportLeak } from "../../support/leaks.ts";
 import { countOf } from "../../support/printing.ts";
 import { checkByteLength } from "../../support/validation.ts";
+import { adviceToOversubscribe, type ManagedPool } from "../managed/managed_budget.ts";
 import { ReferenceError } from "../../support/program_errors.ts";
 
 /** A pool's maximum size is rounded up to a multiple of this many bytes. */
@@ -28,12 +29,16 @@ const reservedUnit = 32 * 2 ** 20;
 
 /** Allocates and frees a pool's memory. Destroys the pool when it was disposed and all of its memory is freed. */
 export class PoolMemory {
-  /** The device of the pool; undefined for host memory. */
+  /** The device of the pool; undefined for host memory and for managed memory. */
   readonly device: CudaDevice | undefined;
+  /** What the pool may allocate if it provides managed memory; undefined for other pools. */
+  readonly managed: ManagedPool | undefined;
   /** The name of the pool in error messages: `"the pool on device 0"`. */
   readonly name: string;
   readonly contents: PoolContents;
   readonly freedStreams: FreedStreams = new FreedStreams();
+  /** The locations other than a device for which the program has made the pool the current one. */
+  readonly currentAt: { readonly location: MemLocation; readonly allocationType: number }[] = [];
   /**
    * Whether exporting a fabric handle has failed. Destroying the pool would then crash driver 580 (an invalid free; C
    * programs crash too).
@@ -63,30 +68,38 @@ export class PoolMemory {
    */
   #isLost = false;
 
-  constructor(session: Session, { pool, handle, maxSize, isOwned, newBuffer }: {
+  constructor(session: Session, { pool, handle, maxSize, isOwned, managed, newBuffer }: {
     pool: MemoryPool;
     newBuffer: (allocation: Allocation) => DeviceBuffer;
     handle: bigint;
     maxSize: number;
     /** Whether the pool is destroyed when it is disposed. */
     isOwned: boolean;
+    /** What the pool may allocate if it provides managed memory. */
+    managed: ManagedPool | undefined;
   }) {
     const { device } = pool;
     this.#session = session;
     this.#registry = session.memory;
     this.#pool = pool;
     this.device = device;
-    this.name = device === undefined ? "the pool in host memory" : `the pool on device ${device.ordinal}`;
+    this.managed = managed;
+    this.name = managed !== undefined
+      ? "the pool of managed memory"
+      : device === undefined
+      ? "the pool in host memory"
+      : `the pool on device ${device.ordinal}`;
     this.contents = new PoolContents(session.memory);
+    const kind = { isHostMemory: device === undefined && managed === undefined, isManaged: managed !== undefined };
     this.#owner = {
       release: (address, byteLength, stream, allocation) => this.#free(address, byteLength, stream, allocation),
       awaitRelease: (address, byteLength) => this.contents.addNotLeaked(address, byteLength),
-      isHostMemory: device === undefined,
+      ...kind,
     };
     this.#slabOwner = { ...this.#owner, freeRefusal: "it is a slab of an allocator; dispose the allocator instead" };
     this.#graphOwner = {
       release: (address, _, stream) => session.driver.freeAsync(stream.device.ordinal, address, stream.unsafeHandle),
-      isHostMemory: device === undefined,
+      ...kind,
       isGraphMemory: true,
     };
     this.#newBuffer = newBuffer;
@@ -122,9 +135,10 @@ export class PoolMemory {
       const allocation = this.#allocateAfterReclaiming(byteLength, stream, { mayBlock: true });
       if (allocation !== undefined) return allocation;
       const refusal = this.refusal(byteLength);
-      const hint = refusal !== undefined
-        ? `${refusal.why}; ${refusal.advice}`
-        : [...this.#describeHolders(byteLength), "free memory or ask for less"].join("; ");
+      const hint = refusal !== undefined ? `${refusal.why}; ${refusal.advice}` : [
+        ...this.#describeHolders(byteLength),
+        this.managed?.oversubscribe === false ? adviceToOversubscribe : "free memory or ask for less",
+      ].join("; ");
       throw cannot(`allocate ${byteLength} bytes from ${this.name}`, driverErrorOf(error), hint);
     }
   }
@@ -166,8 +180,9 @@ export class PoolMemory {
   /** Returns the maximum number of bytes that the pool can provide; Infinity if it is not known. */
   limit(): number {
     const maxSize = this.#roundedMaxSize;
-    if (this.device === undefined) return maxSize;
-    this.#deviceByteLength ??= this.device.memoryInfo().total;
+    const device = this.device ?? (this.managed?.oversubscribe === false ? this.managed.preferredDevice : undefined);
+    if (device === undefined) return maxSize;
+    this.#deviceByteLength ??= device.memoryInfo().total;
     return Math.min(maxSize, this.#deviceByteLength);
   }
 
@@ -212,10 +227,11 @@ export class PoolMemory {
   }
 
   #malloc(byteLength: number, stream: CudaStream, owner: AllocationOwner): Allocation {
-    const { captures, driver } = this.#session;
+    const { captures, driver, managedBudget } = this.#session;
     if (captures.isActive) captures.refuseInBody(stream, `allocate ${byteLength} bytes from ${this.name}`);
     let address: bigint;
     try {
+      if (this.managed?.oversubscribe === false) this.#checkFits(byteLength, this.managed, stream);
       address = driver.mallocFromPoolAsync(stream.device.ordinal, byteLength, this.handle, stream.unsafeHandle);
     } catch (error) {
       throw cannot(`allocate ${byteLength} bytes from ${this.name}`, error, this.#mallocHint(error, stream));
@@ -229,6 +245,7 @@ export class PoolMemory {
     }
     const allocation = new Allocation(this.#session, owner, this.#pool, address, byteLength, device, stream);
     allocation.poolIndex = this.contents.add(address, byteLength);
+    if (this.managed !== undefined) managedBudget.add(byteLength);
     return allocation;
   }
 
@@ -241,6 +258,12 @@ export class PoolMemory {
     const device = this.device ?? stream.device;
     const allocation = new Allocation(this.#session, this.#graphOwner, this.#pool, address, byteLength, device, stream);
     return { allocation, buffer: this.#newBuffer(allocation) };
+  }
+
+  /** Throws `cudaErrorMemoryAllocation` if managed memory would exceed the pool's maximum, or would not fit a device. */
+  #checkFits(byteLength: number, { preferredDevice }: ManagedPool, stream: CudaStream): void {
+    if (this.#isAtLimit(byteLength)) throw outOfMemory(`${this.contents.byteLength} bytes of it are allocated`);
+    this.#session.managedBudget.check(byteLength, preferredDevice ?? stream.device);
   }
 
   #mallocHint(error: unknown, stream: CudaStream): string | undefined {
@@ -307,7 +330,9 @@ export class PoolMemory {
     if (this.#isAtLimit(byteLength)) return undefined;
     let [count, reserved, used] = [0, 0, 0];
     for (const other of this.#registry.pools) {
-      if (other.device !== this.device || other === this) continue;
+      const isElsewhere = other.device !== this.device ||
+        (other.managed === undefined) !== (this.managed === undefined);
+      if (isElsewhere || other === this) continue;
       const inOther = other.#reserved();
       if (inOther > 0) count++;
       reserved += inOther;
@@ -360,6 +385,7 @@ export class PoolMemory {
       throw error;
     }
     this.contents.delete(poolIndex, address, byteLength);
+    if (this.managed !== undefined) this.#session.managedBudget.delete(byteLength);
     this.#registry.frees++;
     this.freedStreams.add(stream);
     if (this.#pendingHandle !== undefined) this.#destroyIfUnused();
@@ -399,10 +425,14 @@ export class PoolMemory {
   }
 
   /**
-   * If this pool is the device's current pool, makes the default pool current: nothing may be allocated from a pool
-   * that is destroyed once its last buffer is freed.
+   * If this pool is the current pool of its device or another location, makes the default pool current: nothing may be
+   * allocated from a pool that is destroyed once its last buffer is freed.
    */
   #resetCurrentPool(driver: Driver, handle: bigint): void {
+    for (const { location, allocationType } of this.currentAt) {
+      if (driver.memGetMemPool(location, allocationType) !== handle) continue;
+      driver.memSetMemPool(location, allocationType, driver.memGetDefaultMemPool(location, allocationType));
+    }
     const ordinal = this.device?.ordinal;
     if (ordinal === undefined || driver.deviceGetMemPool(ordinal) !== handle) return;
     driver.deviceSetMemPool(ordinal, driver.deviceGetDefaultMemPool(ordinal));

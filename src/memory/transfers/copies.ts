@@ -118,6 +118,9 @@ export function copyBetween(
     const onDevice = source.allocation.owner.isHostMemory ? target : source;
     const { ordinal } = deviceForHostCopy(onDevice.allocation, stream);
     driver.memcpyAsync(ordinal, target.address, source.address, byteLength, handle);
+  } else if (source.allocation.owner.isManaged || target.allocation.owner.isManaged) {
+    // CUDA finds out where the memory is.
+    driver.memcpyAsync(stream.device.ordinal, target.address, source.address, byteLength, handle);
   } else {
     const [from, to] = [source.allocation.device.ordinal, target.allocation.device.ordinal];
     const { ordinal } = stream.device;
@@ -231,9 +234,9 @@ export function refusedCopy(
   if (source !== undefined) {
     used.push({ allocation: source, name: source === buffer ? "it" : "the source", isWritten: false });
   }
-  // No device needs access to memory of a host pool. So only the access to the copy's other buffer matters, as in a
+  // No device needs access to memory of a host pool, and every device has access to managed memory. So only the access to the copy's other buffer matters, as in a
   // copy to or from host memory that is not from a pool.
-  const onDevices = used.filter(({ allocation }) => allocation.owner.isHostMemory !== true);
+  const onDevices = used.filter(({ allocation: { owner } }) => owner.isHostMemory !== true && owner.isManaged !== true);
   const deviceOf = onDevices.length === 2
     ? ({ device }: Allocation) => device
     : (allocation: Allocation) => deviceForHostCopy(allocation, stream);

@@ -281,7 +281,12 @@ export class ExportedMemory {
 }
 
 /** Returns the pool that memory was allocated from. Throws a `TypeError` if the memory cannot be offered. */
-function poolOf({ pool }: Allocation): MemoryPool {
+function poolOf({ pool, owner }: Allocation): MemoryPool {
+  if (owner.isManaged) {
+    throw new TypeError(
+      "Cannot offer managed memory: no other process can map it; copy it to memory that can be shared",
+    );
+  }
   if (pool instanceof MemoryPool) return pool;
   throw new TypeError(
     pool === undefined
@@ -296,6 +301,11 @@ function poolOf({ pool }: Allocation): MemoryPool {
  */
 export function checkShareable(pool: MemoryPool, what: string): void {
   if (pool.handleType === "posix-fd") return;
+  if (pool.isManaged) {
+    throw new TypeError(
+      `Cannot ${what}: its pool provides managed memory, which no other process can map; use a pool of a device`,
+    );
+  }
   throw new TypeError(
     `Cannot ${what}: its pool was created with handleType "${pool.handleType}"; create it with "posix-fd"`,
   );

@@ -18,7 +18,7 @@ import type { libcuda } from "./libcuda.ts";
 import { encodeLocation } from "./structs.ts";
 
 /** The calls of a driver about managed memory, and about pools by location. */
-export type ManagedMemoryCalls = Pick<
+export type ManagedCalls = Pick<
   Driver,
   | "mallocManaged"
   | "memPrefetchAsync"
@@ -59,10 +59,10 @@ const out = new Uint8Array(wordOut.buffer);
 const intOut = new Int32Array(wordOut.buffer);
 
 /** Returns the calls of a driver about managed memory, and about pools by location. */
-export function managedMemoryCalls(
+export function managedCalls(
   cuda: DriverFunctions,
   { makeCurrent, makeAnyCurrent, check, lacks }: DriverServices,
-): ManagedMemoryCalls {
+): ManagedCalls {
   /** Returns a location as the device of calls of before CUDA 12.2. */
   const olderLocation = ({ type, id }: MemLocation, { call, symbol }: { call: string; symbol: string }): number => {
     if (type === memLocationType.device) return id;

@@ -1,0 +1,62 @@
+import type { CudaDevice } from "../../objects/cuda_device.ts";
+import { outOfMemory } from "../pools/pool_contents.ts";
+
+/** How many bytes may be allocated before the device's free memory is asked for again, which takes the driver a while. */
+const askingInterval = 64 * 2 ** 20;
+
+/** What a pool of managed memory may allocate. */
+export interface ManagedPool {
+  /** The device on which the memory is if nobody has moved it; undefined if there is none. */
+  readonly preferredDevice: CudaDevice | undefined;
+  /** Whether the pool may allocate more than fits a device. */
+  readonly oversubscribe: boolean;
+}
+
+/**
+ * Counts the managed memory of a session, and refuses what would not fit a device. CUDA itself would move other managed
+ * memory back to the host, and a program whose memory does not fit may wait for copies most of the time.
+ */
+export class ManagedBudget {
+  #byteLength = 0;
+  #sinceAsked = 0;
+  /** For each device, the bytes that managed memory may have in total. */
+  readonly #limits = new Map<CudaDevice, number>();
+
+  /** The bytes of managed memory that are allocated. */
+  get byteLength(): number {
+    return this.#byteLength;
+  }
+
+  /** Throws `cudaErrorMemoryAllocation` if `byteLength` more bytes of managed memory do not fit a device. */
+  check(byteLength: number, device: CudaDevice, call?: string): void {
+    const total = this.#byteLength + byteLength;
+    const known = this.#limits.get(device);
+    this.#sinceAsked += byteLength;
+    if (known !== undefined && total <= known && this.#sinceAsked < askingInterval) return;
+    this.#sinceAsked = 0;
+    const { free, total: whole } = device.memoryInfo();
+    if (byteLength > whole) throw outOfMemory(`device ${device.ordinal} has ${whole} bytes`, call);
+    // Memory that is on the host does not count as used, so that what is free must be enough for all of it. Memory that
+    // is on the device counts: then the limit is what was free before.
+    const limit = this.#byteLength === 0 ? free : Math.max(known ?? 0, free);
+    this.#limits.set(device, limit);
+    if (total <= limit && byteLength <= free) return;
+    throw outOfMemory(
+      `${this.#byteLength} bytes of managed memory are allocated, and ${limit} fit device ${device.ordinal}, which has ` +
+        `${free} free`,
+      call,
+    );
+  }
+
+  add(byteLength: number): void {
+    this.#byteLength += byteLength;
+  }
+
+  delete(byteLength: number): void {
+    this.#byteLength -= byteLength;
+  }
+}
+
+/** Advice for an allocation of managed memory that was refused because it does not fit. */
+export const adviceToOversubscribe =
+  "free memory or ask for less, or allocate from a pool created with { oversubscribe: true }, which may be very slow";
