@@ -40,7 +40,7 @@ export { CudaEvent, type EventOptions } from "./src/objects/streams/cuda_event.t
 export type { WaitOptions } from "./src/support/waiting/waiting.ts";
 export type { BenchmarkOptions, BenchmarkResult } from "./src/objects/benchmark.ts";
 
-// Memory: pools, what is allocated from them or without them, and what copies, fills and reads it.
+// Memory: pools, and what is allocated from them or without them.
 export type { DiscardOptions, MemoryAdvice } from "./src/memory/managed/memory_advice.ts";
 export type { MemoryLocation } from "./src/memory/managed/memory_location.ts";
 export type { ManagedPoolOptions, PoolKind } from "./src/memory/managed/managed_pools.ts";
@@ -54,9 +54,6 @@ export { DeviceArray } from "./src/memory/device_array.ts";
 export type { ArrayOptions } from "./src/memory/dtypes.ts";
 export type { SlabPart } from "./src/memory/allocation.ts";
 export type { TypedArray, TypedArrayConstructor } from "./src/support/validation.ts";
-export type { CopyOptions } from "./src/memory/transfers/copies.ts";
-export type { FillOptions } from "./src/memory/transfers/copies.ts";
-export type { ReadOptions } from "./src/memory/transfers/reads.ts";
 export { HostBuffer } from "./src/memory/transfers/host_buffer.ts";
 export { CachingAllocator } from "./src/memory/caching/caching_allocator.ts";
 export type { CachingAllocatorOptions } from "./src/memory/caching/allocator_options.ts";
@@ -68,6 +65,19 @@ export {
   type ReserveOptions,
 } from "./src/memory/virtual/address_range.ts";
 export { PhysicalMemory, type PhysicalMemoryOptions } from "./src/memory/virtual/physical_memory.ts";
+
+// Copies: what copies, fills and reads take, and rows of elements.
+export {
+  type ArrayOf,
+  type Extent,
+  type Origin,
+  PitchedArray,
+  type PitchedData,
+  type PitchOptions,
+} from "./src/memory/pitched_array.ts";
+export type { CopyOptions } from "./src/memory/transfers/copies.ts";
+export type { FillOptions } from "./src/memory/transfers/copies.ts";
+export type { ReadOptions } from "./src/memory/transfers/reads.ts";
 
 // Kernels: modules of PTX or compiled CUDA C++, launches, and structs as arguments.
 export { CudaModule } from "./src/objects/modules/cuda_module.ts";

@@ -69,7 +69,7 @@ export interface RootedCall extends CollectiveCall {
 }
 
 /** The part of a communicator's work that is complete. */
-export interface Extent {
+export interface CommunicatorExtent {
   /** The number n such that the first n collectives, over all streams, are complete. */
   readonly collectives: number;
   /** Whether all sends and receives are complete. */
@@ -80,7 +80,7 @@ export interface Extent {
  * The prefix of a communicator's completed work whose results are valid. Later results are invalid, because they were
  * computed from incomplete data of a rank that has exited or aborted.
  */
-export interface ValidPrefix extends Extent {
+export interface ValidPrefix extends CommunicatorExtent {
   /** The reason why later results are invalid. */
   readonly error: Error;
 }
@@ -90,7 +90,7 @@ export interface Revocation {
   /** Whether the caller aborts the communicator right afterwards. */
   readonly willAbort: boolean;
   /** The part of the work that is complete, to be published to the other ranks; undefined if all work is complete. */
-  readonly completed: Extent | undefined;
+  readonly completed: CommunicatorExtent | undefined;
   readonly why: Error;
 }
 

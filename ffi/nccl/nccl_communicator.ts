@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Extent, ValidPrefix } from "../../src/collective_library.ts";
+import type { CommunicatorExtent, ValidPrefix } from "../../src/collective_library.ts";
 import { SharingError } from "../../src/support/errors.ts";
 import { sha256 } from "../../src/support/sha256.ts";
 import { pause } from "../../src/support/waiting/timer.ts";
@@ -207,7 +207,7 @@ export class NcclCommunicator {
    * Call before aborting the work: aborted NCCL kernels send incomplete data to the other ranks, which would use it as
    * the result.
    */
-  publishExtent({ collectives, messages }: Extent, why: Error): void {
+  publishExtent({ collectives, messages }: CommunicatorExtent, why: Error): void {
     const { roster } = this;
     if (roster === undefined || roster.hasLeft || roster.places === 1) return;
     const own = new DataView(new ArrayBuffer(entry.byteLength));

@@ -8,7 +8,7 @@
  *
  * @module
  */
-import type { CollectiveLibrary, Extent, ValidPrefix } from "../collective_library.ts";
+import type { CollectiveLibrary, CommunicatorExtent, ValidPrefix } from "../collective_library.ts";
 import { type CudaStream, whenStreamDisposed } from "../objects/streams/cuda_stream.ts";
 import type { Session } from "../session.ts";
 import { SharingError } from "../support/errors.ts";
@@ -291,7 +291,7 @@ export class CollectiveWatchdog implements WatchedCommunicator {
   }
 
   /** The part of the communicator's work that is known to be complete. */
-  get #completedExtent(): Extent {
+  get #completedExtent(): CommunicatorExtent {
     const works = this.#works;
     return {
       collectives: Math.min(this.#count, ...works.map((work) => completedCount(work, work.first))),

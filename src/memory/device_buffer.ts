@@ -36,7 +36,8 @@ import {
 import type { DeviceArray } from "./device_array.ts";
 import { type ArrayDescription, arrayLayout, type ArrayOptions } from "./dtypes.ts";
 import { refuseElementAccess, refuseProperty } from "./transfers/elements.ts";
-import { HostBuffer } from "./transfers/host_buffer.ts";
+import type { Extent, PitchedArray, PitchOptions } from "./pitched_array.ts";
+import { HostBuffer, type PitchedViewOf } from "./transfers/host_buffer.ts";
 import type { ImportedMemoryPool } from "./handles/imported_memory_pool.ts";
 import {
   adviceAbout,
@@ -81,6 +82,14 @@ let viewAs: <T extends TypedArray>(
 /** Sets the function with which `DeviceBuffer.as` creates a view. */
 export function setViewAs(create: typeof viewAs): void {
   viewAs = create;
+}
+
+/** Creates the view that `pitched` returns. Set by `PitchedArray`, which this file cannot import. */
+let viewPitched: PitchedViewOf<DeviceBuffer>;
+
+/** Sets the function with which `DeviceBuffer.pitched` creates a view. */
+export function setPitchedView(create: typeof viewPitched): void {
+  viewPitched = create;
 }
 
 const partOfSource = "copy a part of the source, such as source.subarray(0, 4)";
@@ -449,6 +458,26 @@ export class DeviceBuffer implements Disposable {
     const layout = options === undefined ? undefined : arrayLayout(type, options, byteLength);
     const part = { address, byteLength, stream: this.stream };
     return viewAs(type, this.#allocation, part, layout);
+  }
+
+  /**
+   * Returns a view of rows of elements in the buffer: a matrix, one of its columns, every second row. The view shares
+   * the buffer's memory.
+   *
+   * @param type The element type, as the constructor of a typed array.
+   * @param size Elements in a row, rows, and slices of rows.
+   * @param options The distances of rows and slices, which default to no gaps, and where the first row begins.
+   * @throws {RangeError} If the rows are not in the buffer, or a distance is too small or not a multiple of the element
+   * size
+   * @throws {TypeError} If an argument has the wrong type
+   * @throws {ReferenceError} If the buffer was freed
+   */
+  pitched<T extends TypedArray>(
+    type: TypedArrayConstructor<T>,
+    size: Extent,
+    options?: PitchOptions,
+  ): PitchedArray<T> {
+    return viewPitched(this, type, size, options);
   }
 
   /**

@@ -5,7 +5,7 @@
  */
 import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { Communicator, open, SharingError } from "../../mod.ts";
-import type { CollectiveLibrary, Extent, Revocation, ValidPrefix } from "../../src/collective_library.ts";
+import type { CollectiveLibrary, CommunicatorExtent, Revocation, ValidPrefix } from "../../src/collective_library.ts";
 import { Cuda, sessionOf } from "../../src/objects/cuda.ts";
 import { handleOf } from "../../src/objects/streams/cuda_event.ts";
 import { Session } from "../../src/session.ts";
@@ -21,7 +21,7 @@ class PrefixLibrary {
   failsToRevoke = false;
   /** What revocations wait for. */
   revocation: PromiseWithResolvers<void> | undefined;
-  readonly revokedExtents: (Extent | undefined)[] = [];
+  readonly revokedExtents: (CommunicatorExtent | undefined)[] = [];
   readonly library: CollectiveLibrary;
 
   constructor(collectives: CollectiveLibrary) {

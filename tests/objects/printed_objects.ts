@@ -106,9 +106,16 @@ function visitMemory(cuda: poolpass.Cuda, visit: Visit): void {
   managed.free();
   managedPool[Symbol.dispose]();
   visit(managedPool, "MemoryPool { managed, disposed }");
+  const rows = gpu.defaultPool.allocatePitched(Float32Array, [4, 2, 2]);
+  visit(rows, "PitchedArray { device 0, Float32Array 4 x 2 x 2, pitch 512, slicePitch 1024, # }");
+  rows[Symbol.dispose]();
+  visit(rows, "PitchedArray { device 0, Float32Array 4 x 2 x 2, pitch 512, slicePitch 1024, freed }");
   const host = cuda.allocateHost(4096);
   visit(host, "HostBuffer { host, 4096 bytes, page-locked }");
+  const inHostBuffer = host.pitched(Uint8Array, [64, 4]);
+  visit(inHostBuffer, "PitchedArray { host, Uint8Array 64 x 4, pitch 64, page-locked }");
   host[Symbol.dispose]();
+  visit(inHostBuffer, "PitchedArray { host, Uint8Array 64 x 4, pitch 64, disposed }");
   visit(host, "HostBuffer { host, 4096 bytes, disposed }");
 }
 

@@ -10,6 +10,7 @@ import type { SlabSource } from "../caching/slabs.ts";
 import { arrayRequest, type DeviceArray, newArray } from "../device_array.ts";
 import { type ArrayOptions, byteLengthToAllocate } from "../dtypes.ts";
 import { DeviceBuffer } from "../device_buffer.ts";
+import { type Extent, newPitchedArray, type PitchedArray } from "../pitched_array.ts";
 import {
   type Access,
   getPoolAccess,
@@ -28,7 +29,13 @@ import type { MemoryLocation } from "../managed/memory_location.ts";
 import { memHandleType, type MemLocation, memLocationType } from "../../driver.ts";
 import type { CudaDevice } from "../../objects/cuda_device.ts";
 import { checkStream, type CudaStream } from "../../objects/streams/cuda_stream.ts";
-import { optionsOf, type OrStream, streamOf, type StreamOption } from "../../objects/streams/stream_option.ts";
+import {
+  type KnownStreamOptions,
+  optionsOf,
+  type OrStream,
+  streamOf,
+  type StreamOption,
+} from "../../objects/streams/stream_option.ts";
 import type { Session } from "../../session.ts";
 import { cannot } from "../../support/driver_errors.ts";
 import { CudaError } from "../../support/errors.ts";
@@ -67,6 +74,12 @@ export interface PoolOptions {
    */
   releaseThreshold?: number;
 }
+
+const allocatePitchedOptions: KnownStreamOptions<StreamOption> = {
+  action: "allocate rows",
+  names: { stream: true },
+  usage: "allocatePitched(type, size, stream) or allocatePitched(type, size, { stream })",
+};
 
 /**
  * Calls `callback` once when the user disposes the pool, and returns a function that cancels the callback. A disposed
@@ -287,6 +300,38 @@ export class MemoryPool implements Disposable {
     checkStream(allocationStream, this.#session, allocateArrayOptions.usage);
     const byteLength = byteLengthToAllocate(request.type, request);
     return newArray(request, this.#memory.allocate(byteLength, allocationStream));
+  }
+
+  /**
+   * Allocates rows of elements, in stream order. Each row begins where a device accesses it best, and where textures can
+   * begin, as with `cudaMallocPitch`. Disposing of the result frees the memory. Also throws what `allocate` throws.
+   *
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html
+   * @param type The element type, as the constructor of a typed array.
+   * @param size Elements in a row, rows, and slices of rows.
+   * @param options The stream to allocate on. Defaults to the device's default stream; required for a pool in host
+   * memory.
+   * @throws {RangeError} If a number in `size` is not a whole number, at least 1
+   *
+   * @example
+   * ```ts
+   * import { open } from "./mod.ts";
+   *
+   * using cuda = open();
+   * using stream = cuda.device(0).createStream();
+   * using pool = cuda.device(0).createPool();
+   * using image = pool.allocatePitched(Uint8Array, [1920, 1080], stream);
+   * console.log(image.pitch); // 2048
+   * ```
+   */
+  allocatePitched<T extends TypedArray>(
+    type: TypedArrayConstructor<T>,
+    size: Extent,
+    options?: OrStream<StreamOption>,
+  ): PitchedArray<T> {
+    const stream = this.#allocationStream(streamOf(options, allocatePitchedOptions));
+    checkStream(stream, this.#session);
+    return newPitchedArray(type, size, (byteLength) => new DeviceBuffer(this.#memory.allocate(byteLength, stream)));
   }
 
   /**

@@ -174,7 +174,7 @@ function checkSharedOverlap({ address: from }: CopyPlace, { address: to }: CopyP
  * of another device needs no access to the memory. For a default stream, it is the stream's device, because the
  * stream's handle means the default stream of the current device.
  */
-function deviceForHostCopy(allocation: Allocation, stream: CudaStream): CudaDevice {
+export function deviceForHostCopy(allocation: Allocation, stream: CudaStream): CudaDevice {
   if (stream === stream.device.defaultStream) return stream.device;
   if (allocation.owner.accessOf !== undefined) {
     return deviceWithMoreAccess(allocation.owner.accessOf, allocation, stream);

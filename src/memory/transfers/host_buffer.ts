@@ -4,11 +4,28 @@ import { countOf, printAs } from "../../support/printing.ts";
 import type { HostAllocation } from "../../driver.ts";
 import { cannot, ignoreLoss } from "../../support/driver_errors.ts";
 import type { Session } from "../../session.ts";
-import { refuseConstruction } from "../../support/validation.ts";
+import { refuseConstruction, type TypedArray, type TypedArrayConstructor } from "../../support/validation.ts";
+import type { Extent, PitchedArray, PitchOptions } from "../pitched_array.ts";
 import { ReferenceError } from "../../support/program_errors.ts";
 
 /** Returns the session that a host buffer belongs to. */
 export let sessionOfHost: (buffer: HostBuffer) => Session;
+
+/** Creates a view of rows in a buffer. */
+export type PitchedViewOf<Buffer> = <T extends TypedArray>(
+  buffer: Buffer,
+  type: TypedArrayConstructor<T>,
+  size: Extent,
+  options: PitchOptions | undefined,
+) => PitchedArray<T>;
+
+/** Creates the view that `pitched` returns. Set by `PitchedArray`, which this file cannot import. */
+let viewPitched: PitchedViewOf<HostBuffer>;
+
+/** Sets the function with which `HostBuffer.pitched` creates a view. */
+export function setPitchedHostView(create: typeof viewPitched): void {
+  viewPitched = create;
+}
 
 const refusalToClone = cloneRefusal("a HostBuffer", "send a copy of its bytes, such as host.buffer.slice(0)");
 
@@ -98,6 +115,26 @@ export class HostBuffer implements Disposable {
       const hint = "copy it to a DeviceBuffer for the kernel";
       throw cannot(`get the device address of ${this.byteLength} bytes of page-locked memory`, error, hint);
     }
+  }
+
+  /**
+   * Returns a view of rows of elements in the memory, for copies to and from rows of a device. The view shares the
+   * memory. Its methods need a stream.
+   *
+   * @param type The element type, as the constructor of a typed array.
+   * @param size Elements in a row, rows, and slices of rows.
+   * @param options The distances of rows and slices, which default to no gaps, and where the first row begins.
+   * @throws {RangeError} If the rows are not in the memory, or a distance is too small or not a multiple of the element
+   * size
+   * @throws {TypeError} If an argument has the wrong type
+   * @throws {ReferenceError} If the buffer was disposed, or the ArrayBuffer was transferred
+   */
+  pitched<T extends TypedArray>(
+    type: TypedArrayConstructor<T>,
+    size: Extent,
+    options?: PitchOptions,
+  ): PitchedArray<T> {
+    return viewPitched(this, type, size, options);
   }
 
   #checkUsable(): void {

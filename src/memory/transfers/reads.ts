@@ -7,6 +7,7 @@ import { type CudaStream, progressOf } from "../../objects/streams/cuda_stream.t
 import { checkNumber, type TypedArray, type TypedArrayConstructor } from "../../support/validation.ts";
 import { nextTurn, type WaitOptions, waitUntil } from "../../support/waiting/waiting.ts";
 import { checkRange } from "../buffer_arguments.ts";
+import type { Allocation } from "../allocation.ts";
 import { type CopyPlace, copyToHost } from "./copies.ts";
 import { type StagingBuffer, stagingPieceByteLength } from "./staging.ts";
 import { RangeError, ReferenceError } from "../../support/program_errors.ts";
@@ -24,10 +25,11 @@ export interface ReadOptions extends WaitOptions {
   length?: number;
 }
 
-interface Piece {
-  /** Offset of the piece in the read range, in bytes. */
-  readonly begin: number;
+/** A piece of what is read, of at most `stagingPieceByteLength` bytes. */
+export interface Piece {
   readonly byteLength: number;
+  /** Enqueues the copy of the piece to page-locked memory. */
+  copyTo(target: Uint8Array, stream: CudaStream): void;
 }
 
 /** Returns the byte range of the elements to read. Throws unless it is in a buffer of `bufferByteLength` bytes. */
@@ -60,22 +62,32 @@ export function elementRange(
 /**
  * Reads `byteLength` bytes in stream order, without blocking the event loop. The memory is kept until the read is done.
  */
-export async function readBytes(
+export function readBytes(
   place: CopyPlace,
   byteLength: number,
+  options: WaitOptions & { readonly stream: CudaStream },
+): Promise<Uint8Array<ArrayBuffer>> {
+  return readPieces(place.allocation, piecesOf(place, byteLength), options);
+}
+
+/**
+ * Reads pieces of an allocation, which follow each other in the result, in stream order, without blocking the event
+ * loop. The memory is kept until the read is done.
+ */
+export async function readPieces(
+  allocation: Allocation,
+  pieces: readonly Piece[],
   { stream, ...waitOptions }: WaitOptions & { readonly stream: CudaStream },
 ): Promise<Uint8Array<ArrayBuffer>> {
-  const { allocation } = place;
   allocation.session.captures.refuseRead(stream);
-  const result = new Uint8Array(byteLength);
-  const pieces = piecesOf(byteLength);
+  const result = resultOf(pieces);
   const inFlight: { piece: Piece; staging: StagingBuffer }[] = [];
   const letGo = allocation.hold();
   try {
-    for (let next = 0, taken = 0; taken < pieces.length; taken++) {
+    for (let next = 0, taken = 0, begin = 0; taken < pieces.length; taken++) {
       for (; next < pieces.length && next < taken + maximumPiecesInFlight; next++) {
         const piece = pieces[next]!;
-        inFlight.push({ piece, staging: enqueue(place, piece, stream) });
+        inFlight.push({ piece, staging: enqueue(allocation, piece, stream) });
       }
       if (next === pieces.length) letGo();
       const { piece, staging } = inFlight[0]!;
@@ -85,14 +97,15 @@ export async function readBytes(
         return isDone;
       }, waitOptions);
       progressOf(stream).complete(staging.position);
-      result.set(new Uint8Array(staging.allocation.buffer, 0, piece.byteLength), piece.begin);
+      result.set(new Uint8Array(staging.allocation.buffer, 0, piece.byteLength), begin);
+      begin += piece.byteLength;
       inFlight.shift();
-      release(place, staging);
+      release(allocation, staging);
       // Lets the event loop run between pieces, even if the device is so fast that the host never has to wait.
       if (taken + 1 < pieces.length) await nextTurn();
     }
   } finally {
-    releaseWhenDone(place, inFlight.map(({ staging }) => staging));
+    releaseWhenDone(allocation, inFlight.map(({ staging }) => staging));
     letGo();
   }
   return result;
@@ -100,24 +113,35 @@ export async function readBytes(
 
 /** Reads `byteLength` bytes in stream order, and blocks until they are read. */
 export function readBytesSync(place: CopyPlace, byteLength: number, stream: CudaStream): Uint8Array<ArrayBuffer> {
-  place.allocation.session.captures.refuseRead(stream);
-  const result = new Uint8Array(byteLength);
-  for (const piece of piecesOf(byteLength)) {
-    const staging = enqueue(place, piece, stream);
+  return readPiecesSync(place.allocation, piecesOf(place, byteLength), stream);
+}
+
+/** Reads pieces of an allocation like `readPieces`, and blocks until they are read. */
+export function readPiecesSync(
+  allocation: Allocation,
+  pieces: readonly Piece[],
+  stream: CudaStream,
+): Uint8Array<ArrayBuffer> {
+  allocation.session.captures.refuseRead(stream);
+  const result = resultOf(pieces);
+  let begin = 0;
+  for (const piece of pieces) {
+    const staging = enqueue(allocation, piece, stream);
     try {
-      place.allocation.session.driver.eventSynchronize(staging.event);
-      place.allocation.session.waitErrors?.throwErrorOfEvent(staging.event, true);
+      allocation.session.driver.eventSynchronize(staging.event);
+      allocation.session.waitErrors?.throwErrorOfEvent(staging.event, true);
       progressOf(stream).complete(staging.position);
-      result.set(new Uint8Array(staging.allocation.buffer, 0, piece.byteLength), piece.begin);
+      result.set(new Uint8Array(staging.allocation.buffer, 0, piece.byteLength), begin);
+      begin += piece.byteLength;
     } finally {
-      release(place, staging);
+      release(allocation, staging);
     }
   }
   return result;
 }
 
 /** Enqueues the copy of one piece to page-locked memory. */
-function enqueue({ allocation, address }: CopyPlace, { begin, byteLength }: Piece, stream: CudaStream): StagingBuffer {
+function enqueue(allocation: Allocation, { byteLength, copyTo }: Piece, stream: CudaStream): StagingBuffer {
   if (allocation.isUnloaded) {
     const why = allocation.owner.useEnd ?? "its module was disposed";
     throw new ReferenceError(`Cannot finish the read of the buffer: ${why}`);
@@ -125,8 +149,7 @@ function enqueue({ allocation, address }: CopyPlace, { begin, byteLength }: Piec
   const { driver, staging } = allocation.session;
   const copy = staging.acquire(stream, byteLength);
   try {
-    const target = new Uint8Array(copy.allocation.buffer, 0, byteLength);
-    copyToHost({ allocation, address: address + BigInt(begin) }, target, stream);
+    copyTo(new Uint8Array(copy.allocation.buffer, 0, byteLength), stream);
     // Reads are recorded even on the allocation's own stream, so that a free on another stream waits for them, too.
     allocation.noteUseBefore(stream, progressOf(stream).position);
     driver.eventRecord(stream.device.ordinal, copy.event, stream.unsafeHandle);
@@ -139,7 +162,7 @@ function enqueue({ allocation, address }: CopyPlace, { begin, byteLength }: Piec
   return copy;
 }
 
-function release({ allocation }: CopyPlace, copy: StagingBuffer): void {
+function release(allocation: Allocation, copy: StagingBuffer): void {
   allocation.deleteCopy(copy);
   allocation.session.staging.release(copy);
 }
@@ -148,20 +171,28 @@ function release({ allocation }: CopyPlace, copy: StagingBuffer): void {
  * Releases the staging buffers of an abandoned read when their copies are complete: until then, the device may write to
  * the buffers.
  */
-function releaseWhenDone(place: CopyPlace, copies: readonly StagingBuffer[]): void {
+function releaseWhenDone(allocation: Allocation, copies: readonly StagingBuffer[]): void {
   for (const copy of copies) {
-    waitUntil(() => place.allocation.session.driver.eventQuery(copy.event)).then(
-      () => release(place, copy),
+    waitUntil(() => allocation.session.driver.eventQuery(copy.event)).then(
+      () => release(allocation, copy),
       // Runs if the device is lost or the session has ended. No copy is pending then, and the memory of the staging
       // buffer has been freed.
-      () => place.allocation.deleteCopy(copy),
+      () => allocation.deleteCopy(copy),
     );
   }
 }
 
-function piecesOf(byteLength: number): Piece[] {
+function resultOf(pieces: readonly Piece[]): Uint8Array<ArrayBuffer> {
+  return new Uint8Array(pieces.reduce((sum, { byteLength }) => sum + byteLength, 0));
+}
+
+function piecesOf({ allocation, address }: CopyPlace, byteLength: number): Piece[] {
   return Array.from({ length: Math.ceil(byteLength / stagingPieceByteLength) }, (_, index) => {
     const begin = index * stagingPieceByteLength;
-    return { begin, byteLength: Math.min(stagingPieceByteLength, byteLength - begin) };
+    const place = { allocation, address: address + BigInt(begin) };
+    return {
+      byteLength: Math.min(stagingPieceByteLength, byteLength - begin),
+      copyTo: (target, stream) => copyToHost(place, target, stream),
+    };
   });
 }

@@ -155,17 +155,24 @@ export class Uploads {
    * memory, or none is pending on this stream.
    */
   copy({ allocation, address }: CopyPlace, bytes: Uint8Array, stream: CudaStream): void {
-    const { driver } = this.#session;
-    const handle = stream.unsafeHandle;
     for (let begin = 0; begin < bytes.byteLength; begin += stagingPieceByteLength) {
       const piece = bytes.subarray(begin, begin + stagingPieceByteLength);
-      this.#releaseComplete();
-      const { staging, begin: captureBegin } = this.#reserve(stream, piece.byteLength);
-      const captured = new Uint8Array(staging.allocation.buffer, captureBegin, piece.byteLength);
-      captured.set(piece);
-      enqueueFromHost({ allocation, address: address + BigInt(begin) }, captured, stream);
-      driver.eventRecord(stream.device.ordinal, staging.event, handle);
+      this.capture(piece.byteLength, stream, (captured) => {
+        captured.set(piece);
+        enqueueFromHost({ allocation, address: address + BigInt(begin) }, captured, stream);
+      });
     }
+  }
+
+  /**
+   * Captures one piece. `use` gets page-locked memory of `byteLength` bytes, which is at most `stagingPieceByteLength`.
+   * It captures the bytes and enqueues the copy of them. Blocks like `copy`.
+   */
+  capture(byteLength: number, stream: CudaStream, use: (captured: Uint8Array) => void): void {
+    this.#releaseComplete();
+    const { staging, begin } = this.#reserve(stream, byteLength);
+    use(new Uint8Array(staging.allocation.buffer, begin, byteLength));
+    this.#session.driver.eventRecord(stream.device.ordinal, staging.event, stream.unsafeHandle);
   }
 
   /** Reserves space in page-locked memory, in the stream's newest buffer if that has enough left. */

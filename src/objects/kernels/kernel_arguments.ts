@@ -6,6 +6,7 @@
 import { noteHostRead } from "../../sanitizer/notifications.ts";
 import type { Allocation } from "../../memory/allocation.ts";
 import { allocationOf, type DeviceBuffer } from "../../memory/device_buffer.ts";
+import { allocationOfRows, PitchedArray } from "../../memory/pitched_array.ts";
 import { HostBuffer, sessionOfHost } from "../../memory/transfers/host_buffer.ts";
 import { layoutOfBytes } from "../structs/struct.ts";
 import type { ParameterType } from "../../ptx/kernel_signature.ts";
@@ -198,13 +199,14 @@ function wordWriter(
     return outOfRange(`it takes a whole number from ${minimum} to ${maximum}`);
   };
   return (view, argument) => {
-    const allocation = allocationOf(argument);
+    const allocation = allocationOf(argument) ?? allocationOfRows(argument);
     buffers[index] = allocation;
     if (allocation !== undefined) {
       // The address of a buffer comes from the driver and needs no check.
-      view.setBigUint64(offset, (argument as DeviceBuffer).address, true);
+      view.setBigUint64(offset, (argument as DeviceBuffer | PitchedArray).address, true);
     } else if (typeof argument === "object" && argument !== null && "address" in argument) {
-      if (argument instanceof HostBuffer && sessionOfHost(argument) !== session) {
+      const host = argument instanceof PitchedArray ? argument.buffer : argument;
+      if (host instanceof HostBuffer && sessionOfHost(host) !== session) {
         throw errorOfAnotherCuda("pass a host buffer");
       }
       const { address } = argument;
