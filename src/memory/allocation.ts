@@ -22,6 +22,19 @@ import { ReferenceError, TypeError } from "../support/program_errors.ts";
  */
 const sweepSize = 64;
 
+/** Whether the addresses of memory of graphs can be read although the memory does not exist. */
+let readsGraphMemory = false;
+
+/** Calls a function that may read the addresses of memory which graphs allocate, whether or not it exists now. */
+export function withGraphMemory<Result>(read: () => Result): Result {
+  readsGraphMemory = true;
+  try {
+    return read();
+  } finally {
+    readsGraphMemory = false;
+  }
+}
+
 /** The slab that contains an allocator's buffer, and the buffer's offset in the slab. */
 export interface SlabPart {
   /** The slab: an allocation of the pool, which the caching allocator frees. */
@@ -178,6 +191,11 @@ export class Allocation {
   /** Whether it is memory of a graph that exists only after the graph's next launch, or within its launches. */
   get isAwaitingLaunch(): boolean {
     return this.owner.isGraphMemory === true && this.suspension !== undefined;
+  }
+
+  /** Whether a node of a graph that is being added may use the address although the memory does not exist now. */
+  get isForNodes(): boolean {
+    return readsGraphMemory && this.owner.isGraphMemory === true;
   }
 
   /** Whether the allocation was freed but the memory is kept until its holders have released it. */

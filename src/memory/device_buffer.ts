@@ -302,7 +302,7 @@ export class DeviceBuffer implements Disposable {
    * @throws {ReferenceError} If the buffer was freed
    */
   get address(): bigint {
-    if (this.#allocation.isFreed) throw freedError(this.#allocation, this.byteLength);
+    if (this.#allocation.isFreed && !this.#allocation.isForNodes) throw freedError(this.#allocation, this.byteLength);
     return this.#address;
   }
 

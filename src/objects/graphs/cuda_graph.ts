@@ -585,7 +585,10 @@ export class CudaGraphExec implements Disposable {
       noteUses: (allocation) => {
         if (this.#lastStream !== undefined) allocation.noteUseBefore(this.#lastStream, this.#lastPosition);
       },
-      onFreed: (allocation) => this.#lost ??= (action) => errorOfFreed(action, allocation),
+      onFreed: (allocation) => {
+        // Memory of another graph can exist again: launches look for themselves.
+        if (!allocation.owner.isGraphMemory) this.#lost ??= (action) => errorOfFreed(action, allocation);
+      },
     };
     resources.hold();
     for (const allocation of resources.allocations) allocation.addGraph(this.#user);
@@ -616,6 +619,7 @@ export class CudaGraphExec implements Disposable {
     const stream = this.#streamOf(options, launchOptions);
     if (this.#lost !== undefined) throw this.#lost("launch");
     checkHostMemory("launch", this.#resources);
+    for (const allocation of this.#resources.borrowed) if (allocation.isFreed) throw errorOfBorrowed(allocation);
     try {
       this.#session.driver.graphLaunch(this.#device.ordinal, this.unsafeHandle, stream.unsafeHandle);
     } catch (error) {
@@ -749,7 +753,9 @@ export class CudaGraphExec implements Disposable {
 
 /** Throws if memory that a graph uses was freed. */
 function checkUsable(action: string, resources: GraphResources): void {
-  for (const allocation of resources.allocations) if (allocation.isGone) throw errorOfFreed(action, allocation);
+  for (const allocation of resources.allocations) {
+    if (allocation.isGone && !allocation.owner.isGraphMemory) throw errorOfFreed(action, allocation);
+  }
   checkHostMemory(action, resources);
 }
 
@@ -766,5 +772,11 @@ function errorOfFreed(action: string, { byteLength, freeStack }: Allocation): Re
   const where = place === undefined ? "; POOLPASS_DEBUG=1 adds where" : ` ${place}`;
   return new ReferenceError(
     `Cannot ${action} the graph: it uses a buffer of ${byteLength} bytes that was freed${where}`,
+  );
+}
+
+function errorOfBorrowed({ byteLength, suspension = "it was freed" }: Allocation): ReferenceError {
+  return new ReferenceError(
+    `Cannot launch the graph: it uses a buffer of ${byteLength} bytes of another graph that does not exist now: ${suspension}`,
   );
 }

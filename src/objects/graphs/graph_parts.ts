@@ -4,6 +4,7 @@
  * @module
  */
 import { graphDotFlags } from "../../driver.ts";
+import { withGraphMemory } from "../../memory/allocation.ts";
 import type { Session } from "../../session.ts";
 import { cudaErrorNumbers, explainedError } from "../../support/errors.ts";
 import { ReferenceError } from "../../support/program_errors.ts";
@@ -41,7 +42,7 @@ export class RootGraph {
   build<Result>(read: () => Result): Result {
     this.isBuilding = true;
     try {
-      return this.resources.withMemory(read);
+      return withGraphMemory(read);
     } finally {
       this.isBuilding = false;
     }

@@ -29,6 +29,8 @@ export class GraphResources {
   readonly owned: Map<Allocation, DeviceBuffer> = new Map();
   /** The memory that the graph allocates and does not free. */
   readonly unfreed: Map<Allocation, DeviceBuffer> = new Map();
+  /** The memory that the graph uses and another graph allocates: it has to exist at each launch. */
+  readonly borrowed: Set<Allocation> = new Set();
   /** The memory that the graph frees and another graph allocates. */
   readonly freedOfOthers: Set<Allocation> = new Set();
   /** The memory that a capture has allocated that has not ended: streams of the capture use it. */
@@ -63,7 +65,11 @@ export class GraphResources {
   }
 
   #add(uses: GraphResources): void {
-    for (const allocation of uses.allocations) if (!this.owned.has(allocation)) this.allocations.add(allocation);
+    for (const allocation of uses.allocations) {
+      if (this.owned.has(allocation)) continue;
+      this.allocations.add(allocation);
+      if (allocation.owner.isGraphMemory) this.borrowed.add(allocation);
+    }
     for (const memory of uses.hostMemory) this.hostMemory.add(memory);
     this.keep(uses, () => {
       uses.hold();
@@ -85,7 +91,9 @@ export class GraphResources {
     if (this.#isMixed) return;
     const others = [...this.#ofNodes.values()];
     for (const allocation of uses.allocations) {
-      if (!others.some(({ allocations }) => allocations.has(allocation))) this.allocations.delete(allocation);
+      if (others.some(({ allocations }) => allocations.has(allocation))) continue;
+      this.allocations.delete(allocation);
+      this.borrowed.delete(allocation);
     }
     for (const memory of uses.hostMemory) {
       if (!others.some(({ hostMemory }) => hostMemory.has(memory))) this.hostMemory.delete(memory);
@@ -139,20 +147,6 @@ export class GraphResources {
   onLaunch(): void {
     for (const allocation of this.unfreed.keys()) allocation.revive();
     for (const allocation of this.freedOfOthers) allocation.suspend(freedByOther);
-  }
-
-  /** Calls a function that may use the addresses of memory which the graph allocates, whether or not it exists now. */
-  withMemory<Result>(use: () => Result): Result {
-    const suspended = [...this.owned.keys()].flatMap((allocation) => {
-      const { suspension } = allocation;
-      return suspension === undefined ? [] : [[allocation, suspension] as const];
-    });
-    for (const [allocation] of suspended) allocation.revive();
-    try {
-      return use();
-    } finally {
-      for (const [allocation, why] of suspended) allocation.suspend(why);
-    }
   }
 
   hold(): void {

@@ -137,7 +137,7 @@ testOnEachDriver(
   "memory that a graph allocates exists for its nodes, and after a launch for the program",
   async (cuda) => {
     using place = placeIn(cuda);
-    const { gpu, stream, pool, x, y, graph, first } = place;
+    const { gpu, stream, pool, x, graph } = place;
     const scratch = graph.addAllocation(pool, 4 * length);
     const kept = graph.addAllocation(pool, 4 * length, { name: "kept" });
     const numbers = scratch.buffer.as(Float32Array);
@@ -149,22 +149,26 @@ testOnEachDriver(
       assertThrows(() => buffer.fill(1, stream), ReferenceError, "a graph allocates it");
       assertThrows(() => buffer.free(stream), ReferenceError, "a graph allocates it");
     }
+    // Another graph can use and free what this one allocates, when it exists.
+    using other = gpu.createGraph();
+    other.addFree(kept.buffer, { dependencies: [other.addCopy(kept.buffer, x)] });
+    using otherExec = other.instantiate();
+    assertThrows(() => otherExec.launch(stream), ReferenceError, "that does not exist now: a graph allocates it");
     using exec = graph.instantiate({ autoFreeOnLaunch: true });
     exec.launch(stream);
     exec.launch(stream);
     assertEquals((await kept.buffer.read(Float32Array, { stream }))[0], 7);
     assertThrows(() => scratch.buffer.fill(1, stream), ReferenceError, "exists only within a launch");
-    // A graph can free what another one allocates.
-    using other = gpu.createGraph();
-    other.addFree(kept.buffer, { dependencies: [other.addCopy(kept.buffer, x)] });
-    assertEquals(await first(other, x), 7);
+    otherExec.launch(stream);
+    assertEquals((await x.toTypedArray({ stream }))[0], 7);
+    assertThrows(() => otherExec.launch(stream), ReferenceError, "does not exist now: another graph has freed it");
     assertThrows(() => kept.buffer.fill(1, stream), ReferenceError, "another graph has freed it");
     exec.launch(stream);
     kept.buffer.free(stream);
+    assertThrows(() => otherExec.launch(stream), ReferenceError, "does not exist now: it was freed");
     for (const change of [() => copied.remove(), () => graph.removeDependency(filled, copied), () => graph.clone()]) {
       assertEquals((assertThrows(change) as CudaError).code, "cudaErrorNotSupported");
     }
-    void y;
   },
 );
 
