@@ -10,6 +10,7 @@ import "./cases/opening.js";
 import "./cases/devices.js";
 import "./cases/streams_and_events.js";
 import "./cases/graphs.js";
+import "./cases/graphs_by_hand.js";
 import "./cases/pools.js";
 import "./cases/allocations.js";
 import "./cases/copies.js";

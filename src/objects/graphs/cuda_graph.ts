@@ -7,6 +7,7 @@ import type { HostBuffer } from "../../memory/transfers/host_buffer.ts";
 import type { Session } from "../../session.ts";
 import { cloneRefusal, openInWorker } from "../../support/cloning.ts";
 import { cannot, ignoreLoss } from "../../support/driver_errors.ts";
+import { CudaError } from "../../support/errors.ts";
 import { GraphError } from "../../support/graph_errors.ts";
 import { printAs } from "../../support/printing.ts";
 import { ReferenceError, TypeError } from "../../support/program_errors.ts";
@@ -441,6 +442,7 @@ export class CudaGraph implements Disposable {
     const handle = error instanceof GraphError ? error.node : undefined;
     const node = handle === undefined ? undefined : this.#parts.find(handle);
     if (node !== undefined) return `look at ${describeNode(node)}`;
+    if (!(error instanceof CudaError) || error.code !== "cudaErrorNotSupported") return undefined;
     const { hasConditions } = this.#parts.root;
     return this.#allocationHint() ?? (hasConditions ? "a graph with conditions has one executable graph" : undefined);
   }

@@ -85,7 +85,9 @@ export class GraphNode {
     forgetNode = (node) => node.#handle = undefined;
     handleOfNode = (node, parts) => {
       if (!(node instanceof GraphNode)) {
-        throw new TypeError(`Cannot use ${whatIs(node, "GraphNode")} as a node: give a GraphNode of the graph`);
+        const { node: inner } = (node ?? {}) as { readonly node?: unknown };
+        const advice = inner instanceof GraphNode ? "its node, which is the property of that name" : "one of the graph";
+        throw new TypeError(`Cannot use ${whatIs(node, "GraphNode")} as a node: give ${advice}`);
       }
       if (node.#parts !== parts) {
         throw new TypeError(`Cannot use ${node.#described}, which is a node of another graph: give a node of this one`);

@@ -78,7 +78,7 @@ const noStream = "a node has no stream: a launch of the graph has one";
 /** Checks the options of a node, and returns the handles of its dependencies. */
 function checkNode(parts: GraphParts, { dependencies = [], name }: NodeOptions): bigint[] {
   if (!Array.isArray(dependencies)) {
-    throw new TypeError(`Cannot use ${whatIs(dependencies)} as a node's dependencies: give an array of nodes`);
+    throw new TypeError(`Cannot use ${whatIs(dependencies)} as a node's dependencies: give an array, such as [node]`);
   }
   if (name !== undefined && typeof name !== "string") {
     throw new TypeError(`Cannot use ${whatIs(name)} as a node's name: give a string`);
@@ -229,6 +229,11 @@ export function readCopy(session: Session, { source, target, uses }: {
   /** Gets what the copy uses. */
   readonly uses: GraphResources;
 }): GraphCopy {
+  if (ArrayBuffer.isView(target)) {
+    throw new TypeError(
+      `Cannot copy to ${whatIs(target)} in a graph: copy to a HostBuffer, and look into its buffer after a launch`,
+    );
+  }
   if (!(target instanceof DeviceBuffer)) checkHostTarget(target, session);
   else checkSession(target, session);
   if (source instanceof DeviceBuffer) checkSession(source, session);
