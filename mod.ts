@@ -28,6 +28,14 @@ export { version } from "./src/support/version.ts";
 export { Cuda } from "./src/objects/cuda.ts";
 export { CudaDevice } from "./src/objects/cuda_device.ts";
 export type { DeviceAttributeName } from "./src/support/device_attributes.ts";
+export {
+  type ArgumentUpdate,
+  type BoundArgument,
+  GraphArgument,
+  type GraphArguments,
+  type GraphArgumentValue,
+  type LaunchArguments,
+} from "./src/objects/graphs/graph_argument.ts";
 export { CudaGraph, CudaGraphExec, type DotOptions, type InstantiateOptions } from "./src/objects/graphs/cuda_graph.ts";
 export { GraphNode, type GraphNodeType } from "./src/objects/graphs/graph_node.ts";
 export type { ConditionalOptions, KernelNodeOptions, NodeOptions } from "./src/objects/graphs/graph_nodes.ts";

@@ -8,6 +8,7 @@ import { IpcHandleLayouts } from "./objects/ipc_handles.ts";
 import { type OpenedObject, OpenedObjects } from "./objects/opened_objects.ts";
 import type { PendingWork } from "./objects/streams/stream_progress.ts";
 import { SessionCaptures } from "./objects/graphs/captures.ts";
+import type { GraphArguments } from "./objects/graphs/graph_argument.ts";
 import { beginCapture, type CaptureOptions, type GraphCapture } from "./objects/graphs/graph_capture.ts";
 import { RecentLaunches } from "./objects/kernels/recent_launches.ts";
 import { CudaError } from "./support/errors.ts";
@@ -192,7 +193,10 @@ export class Session {
   }
 
   /** Begins the capture of a stream. */
-  beginCapture(stream: CudaStream, options: CaptureOptions): GraphCapture {
+  beginCapture<Arguments extends GraphArguments>(
+    stream: CudaStream,
+    options: CaptureOptions<Arguments>,
+  ): GraphCapture<Arguments> {
     return beginCapture(stream, this, options);
   }
 

@@ -52,6 +52,7 @@ const textOptions = ["cudart", "nvrtc", "compileCache", "name", "architecture", 
 function wrongValuesFor(name: string): readonly unknown[] {
   if (name === "metadata") return metadataValues;
   if (name === "signal") return signalValues;
+  if (name === "arguments") return [5, "text", null, []];
   if (textOptions.includes(name)) return [5, null];
   return [...wrongValues, ...wrongValuesOf[name] ?? []];
 }

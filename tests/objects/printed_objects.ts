@@ -159,13 +159,17 @@ function visitStreams(cuda: poolpass.Cuda, visit: Visit): void {
   visit(event, "CudaEvent { device 0, disposed }");
 }
 
+const Point = poolpass.struct({ x: "f32", y: "f32" });
+
 function visitGraphs(stream: poolpass.CudaStream, event: poolpass.CudaEvent, visit: Visit): void {
-  const capture = stream.beginCapture();
+  const capture = stream.beginCapture({ arguments: { a: 2.5, point: Point({ x: 1, y: 2 }) } });
   const buffer = stream.device.createPool().allocate(64, stream);
   stream.record(event);
   visit(stream, "CudaStream { device 0, capturing }");
   visit(event, "CudaEvent { device 0, captured }");
   visit(capture, "GraphCapture { device 0, active }");
+  visit(capture.arguments.a, "GraphArgument { a: 2.5 }");
+  visit(capture.arguments.point, "GraphArgument { point: StructValue { 8 bytes } }");
   buffer.free();
   const graph = capture.end();
   visit(capture, "GraphCapture { device 0, ended }");

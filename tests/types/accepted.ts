@@ -1,5 +1,6 @@
 // Calls of typed kernels, and of methods with a stream, that must compile.
 import {
+  type CudaGraph,
   type CudaKernel,
   type CudaModule,
   type OrStream,
@@ -92,3 +93,17 @@ export function zero(options?: OrStream<StreamOption>): void {
   buffer.fill(0, options);
   buffer.free(options);
 }
+
+// the arguments of a graph in the place of values, and other values for them later
+const graph = stream.capture(({ arguments: { a, by, x } }) => {
+  saxpy.launch(options, 1024, a, x, floats);
+  module.kernel("move").launch(options, by);
+  module.kernel("histogram").launch(options, clamped, a, unsigned);
+}, { arguments: { a: 2.5, by: Point({ x: 0, y: 0 }), x: floats, unused: true } });
+graph.instantiate().update({ a: 0.5, x: floats.subarray(4), unused: false });
+
+// an array with memory of another kind, and a graph where any graph is taken
+stream.capture(() => {}, { arguments: { x: stream.device.defaultPool.allocateArray(new Float32Array(4)) } })
+  .instantiate().update({ x: floats });
+export const anyGraph: CudaGraph = graph;
+graph.instantiate().update(anyGraph);

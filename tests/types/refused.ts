@@ -155,3 +155,26 @@ floats.fill(0, { steam: stream });
 
 // @ts-expect-error: the stream of a copy given twice
 floats.copyFrom(buffer, stream, { stream, byteOffset: 4 });
+
+const graph = stream.capture(({ arguments: { a, x } }) => saxpy.launch(options, 1024, a, x, floats), {
+  arguments: { a: 2.5, x: floats },
+});
+const exec = graph.instantiate();
+
+// @ts-expect-error: an argument of a graph that is a bigint for a number
+stream.capture(({ arguments: { n } }) => saxpy.launch(options, n, 1, floats, floats), { arguments: { n: 1024n } });
+
+// @ts-expect-error: an argument of a graph that was not given to the capture
+stream.capture(({ arguments: { b } }) => saxpy.launch(options, 1024, b, floats, floats), { arguments: { a: 2.5 } });
+
+// @ts-expect-error: a typed array as an argument of a graph
+stream.capture(() => {}, { arguments: { x: new Float32Array(4) } });
+
+// @ts-expect-error: a graph updated by an argument that it does not have
+exec.update({ a: 1, b: 2 });
+
+// @ts-expect-error: a graph updated by an array of another type
+exec.update({ x: integers });
+
+// @ts-expect-error: a graph updated by a string for a number
+exec.update({ a: "0.5" });

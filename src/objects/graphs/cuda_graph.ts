@@ -46,6 +46,10 @@ import {
 } from "./graph_nodes.ts";
 import { GraphParts, RootGraph, setPartsOf } from "./graph_parts.ts";
 import { GraphResources, type GraphUser } from "./graph_resources.ts";
+import { ExecMemory } from "./exec_memory.ts";
+import { ExecParameters } from "./exec_parameters.ts";
+import type { ArgumentUpdate, GraphArguments, LaunchArguments } from "./graph_argument.ts";
+import type { NamedArguments } from "./named_arguments.ts";
 import { NodeNotes } from "./node_notes.ts";
 
 /** Options of `CudaGraph.instantiate`. */
@@ -132,7 +136,7 @@ export let ownCapturedGraph: (graph: CudaGraph) => void;
  * console.log((await y.toTypedArray())[0]); // 5
  * ```
  */
-export class CudaGraph implements Disposable {
+export class CudaGraph<Arguments extends GraphArguments = Record<never, never>> implements Disposable {
   // Must be the first property: see `cloneRefusal`.
   private readonly cloneRefusal = refusalToClone;
   /** The device that the graph was created for, or whose stream was captured. */
@@ -237,7 +241,7 @@ export class CudaGraph implements Disposable {
   addKernel<Parameters extends readonly KernelArgument[]>(
     kernel: CudaKernel<Parameters>,
     options: KernelNodeOptions,
-    ...args: { [Index in keyof Parameters]: Parameters[Index] | GraphCondition }
+    ...args: LaunchArguments<Parameters>
   ): GraphNode {
     return addKernel(this.#parts, kernel as unknown as CudaKernel, options, args);
   }
@@ -414,7 +418,7 @@ export class CudaGraph implements Disposable {
    * or no node tests a condition; `cudaErrorNotSupported` if the graph allocates or frees memory or has conditions, and
    * is instantiated already
    */
-  instantiate(options: InstantiateOptions = {}): CudaGraphExec {
+  instantiate(options: InstantiateOptions = {}): CudaGraphExec<Arguments> {
     checkOptions(options, instantiateOptions);
     const { autoFreeOnLaunch = false, useNodePriority = false, upload } = options;
     checkBoolean(autoFreeOnLaunch, "a graph's autoFreeOnLaunch");
@@ -433,7 +437,12 @@ export class CudaGraph implements Disposable {
     } catch (error) {
       throw cannot(`instantiate a graph of device ${this.device.ordinal}`, error, this.#instantiateHint(error));
     }
-    const exec = new CudaGraphExec(this.#session, { graph: this, handle, root, resources: resources.copy() });
+    const exec = new CudaGraphExec<Arguments>(this.#session, {
+      graph: this,
+      handle,
+      root,
+      resources: resources.copy(),
+    });
     if (upload !== undefined) exec.upload(upload);
     return exec;
   }
@@ -460,7 +469,7 @@ export class CudaGraph implements Disposable {
    * @throws {TypeError} If the graph is the body of a conditional node
    * @throws {CudaError} `cudaErrorNotSupported` if the graph allocates or frees memory, or has conditions
    */
-  clone(): CudaGraph {
+  clone(): CudaGraph<Arguments> {
     this.#checkNotBody("copy");
     const { root, notes: known, resources } = this.#parts;
     root.checkComplete();
@@ -469,12 +478,14 @@ export class CudaGraph implements Disposable {
       root.checkNotCaptured("cudaGraphClone");
       const handle = driver.graphClone(this.unsafeHandle);
       const notes = known.copy((node) => driver.graphNodeFindInClone(node, handle));
-      return new CudaGraph(this.#session, {
+      const clone = new CudaGraph<Arguments>(this.#session, {
         device: this.device,
         handle,
         root: new RootGraph(resources.copy()),
         notes,
       });
+      clone.#parts.named = this.#parts.named;
+      return clone;
     } catch (error) {
       const hint = root.hasConditions ? "CUDA copies no graph with conditions" : this.#allocationHint();
       throw cannot(`copy a graph of device ${this.device.ordinal}`, error, hint);
@@ -538,15 +549,18 @@ export function createGraph(session: Session, device: CudaDevice): CudaGraph {
  *
  * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__GRAPH.html
  */
-export class CudaGraphExec implements Disposable {
+export class CudaGraphExec<Arguments extends GraphArguments = Record<never, never>> implements Disposable {
   // Must be the first property: see `cloneRefusal`.
   private readonly cloneRefusal = refusalToClone;
   /** The graph that this was instantiated from. */
-  readonly graph: CudaGraph;
+  readonly graph: CudaGraph<Arguments>;
   readonly #session: Session;
   readonly #device: CudaDevice;
   readonly #root: RootGraph;
   #resources: GraphResources;
+  /** The program's memory that the nodes use now. */
+  #memory: ExecMemory;
+  #parameters: ExecParameters;
   readonly #opened: OpenedObject;
   readonly #user: GraphUser;
   #handle: bigint | undefined;
@@ -570,7 +584,7 @@ export class CudaGraphExec implements Disposable {
   constructor(
     session: Session,
     { graph, handle = refuseConstruction("CudaGraphExec", "CudaGraph.instantiate"), root, resources }: {
-      graph: CudaGraph;
+      graph: CudaGraph<Arguments>;
       handle: bigint;
       root: RootGraph;
       resources: GraphResources;
@@ -593,7 +607,8 @@ export class CudaGraphExec implements Disposable {
       },
     };
     resources.hold();
-    for (const allocation of resources.allocations) allocation.addGraph(this.#user);
+    this.#memory = this.#memoryOf(graph);
+    this.#parameters = this.#parametersOf(partsOf(graph));
     this.#opened = { kind: "graph", release: (driver) => driver.graphExecDestroy(handle) };
     session.opened.add(this.#opened);
   }
@@ -620,8 +635,8 @@ export class CudaGraphExec implements Disposable {
   launch(options?: OrStream<StreamOption>): void {
     const stream = this.#streamOf(options, launchOptions);
     if (this.#lost !== undefined) throw this.#lost("launch");
-    checkHostMemory("launch", this.#resources);
-    for (const allocation of this.#resources.borrowed) if (allocation.isFreed) throw errorOfBorrowed(allocation);
+    checkHostMemory("launch", this.#memory.hostMemory);
+    for (const allocation of this.#memory.borrowed) if (allocation.isFreed) throw errorOfBorrowed(allocation);
     try {
       this.#session.driver.graphLaunch(this.#device.ordinal, this.unsafeHandle, stream.unsafeHandle);
     } catch (error) {
@@ -635,6 +650,7 @@ export class CudaGraphExec implements Disposable {
   /**
    * Takes the parameters of all nodes from a graph of the same shape, such as one that was captured again: later
    * launches use its buffers and values. Launches that were enqueued keep theirs. If it throws, nothing has changed.
+   * From then on, the arguments are those that `graph` was captured with.
    *
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__GRAPH.html
    * @throws {TypeError} If `graph` is not a graph of the same `Cuda` object
@@ -642,10 +658,57 @@ export class CudaGraphExec implements Disposable {
    * @throws {CudaError} `cudaErrorGraphExecUpdateFailure` if the graphs differ in more than the parameters of their
    * nodes, or allocate memory; the message says in what
    */
-  update(graph: CudaGraph): void {
-    if (!(graph instanceof CudaGraph)) {
-      throw new TypeError(`Cannot update a graph by ${whatIs(graph, "CudaGraph")}: give a CudaGraph of the same shape`);
+  update(graph: CudaGraph): void;
+
+  /**
+   * Changes arguments of the capture, in all nodes that use them: later launches use the new values and memory. Launches
+   * that were enqueued keep theirs. If it throws, nothing has changed.
+   *
+   * @param values The new arguments, by their names. Those that are left out stay.
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__GRAPH.html
+   * @throws {TypeError} If there is no argument of a name, no node uses it, or the new one is of another kind or has
+   * another element type
+   * @throws {RangeError} If a buffer is shorter than the one of the capture, or a number is out of a parameter's range
+   * @throws {ReferenceError} If a buffer was freed, or the graph was disposed
+   * @throws {CudaError} `cudaErrorInvalidValue` for memory of another device or kind in a copy or a fill
+   *
+   * @example
+   * ```ts
+   * import { open } from "./mod.ts";
+   * import { ptx } from "./kernels/saxpy.ts";
+   *
+   * using cuda = open();
+   * const gpu = cuda.device(0);
+   * using stream = gpu.createStream();
+   * using pool = gpu.createPool();
+   * using x = pool.allocateArray(new Float32Array(1024).fill(1), stream);
+   * using y = pool.allocateArray(new Float32Array(1024), stream);
+   * using module = gpu.loadModule(ptx);
+   * using graph = stream.capture(({ arguments: { a } }) => {
+   *   module.kernel("saxpy").launch({ grid: 4, block: 256, stream }, 1024, a, x, y);
+   * }, { arguments: { a: 2, x } });
+   * using exec = graph.instantiate();
+   * exec.launch(stream);
+   * exec.update({ a: 0.5 });
+   * exec.launch(stream);
+   * console.log((await y.toTypedArray())[0]); // 2.5
+   * ```
+   */
+  update(values: { readonly [Name in keyof Arguments]?: ArgumentUpdate<Arguments[Name]> }): void;
+
+  update(changes: CudaGraph | { readonly [Name in keyof Arguments]?: ArgumentUpdate<Arguments[Name]> }): void {
+    if (changes instanceof CudaGraph) return this.#updateBy(changes);
+    const prototype = typeof changes === "object" && changes !== null ? Object.getPrototypeOf(changes) : undefined;
+    if (prototype !== Object.prototype && prototype !== null) {
+      throw new TypeError(
+        `Cannot update a graph by ${whatIs(changes, "CudaGraph")}: give its new arguments, as in { a: 0.5, x }, or a ` +
+          "CudaGraph of the same shape",
+      );
     }
+    if (this.#parameters.update(this.unsafeHandle, changes)) this.#findFreed();
+  }
+
+  #updateBy(graph: CudaGraph): void {
     if (graph.device.cuda !== this.#device.cuda) throw errorOfAnotherCuda("update a graph by a graph");
     checkUsable("take an update from", resourcesOf(graph));
     try {
@@ -658,7 +721,24 @@ export class CudaGraphExec implements Disposable {
     this.#letGo();
     this.#resources = resources;
     this.#lost = undefined;
-    for (const allocation of resources.allocations) allocation.addGraph(this.#user);
+    this.#memory = this.#memoryOf(graph);
+    this.#parameters = this.#parametersOf({ notes: notesAs(this.graph, graph), named: partsOf(graph).named });
+  }
+
+  #memoryOf(graph: CudaGraph): ExecMemory {
+    return new ExecMemory({ resources: this.#resources, notes: partsOf(graph).notes, user: this.#user });
+  }
+
+  /** @param source.notes undefined if it is not known what the nodes run now */
+  #parametersOf({ notes, named }: { notes: NodeNotes | undefined; named: NamedArguments }): ExecParameters {
+    return new ExecParameters(this.#session, { device: this.#device.ordinal, memory: this.#memory, notes, named });
+  }
+
+  /** Finds out whether the graph can be launched, after a change of the memory that it uses. */
+  #findFreed(): void {
+    if (this.#lost === undefined) return;
+    const { freed } = this.#memory;
+    this.#lost = freed && ((action) => errorOfFreed(action, freed));
   }
 
   /**
@@ -701,7 +781,7 @@ export class CudaGraphExec implements Disposable {
   /** Stops using what the launches so far have used, when they are complete. */
   #letGo(): void {
     const resources = this.#resources;
-    for (const allocation of resources.allocations) allocation.deleteGraph(this.#user);
+    this.#memory.letGo();
     if (this.#lastStream === undefined) resources.drop();
     else this.#session.afterWork([this.#lastStream], () => resources.drop());
   }
@@ -753,16 +833,44 @@ export class CudaGraphExec implements Disposable {
   }
 }
 
+/**
+ * Returns what the nodes of a graph run after an update by another graph. Undefined if it is not known, because one of
+ * the graphs was disposed, or their nodes were not added in the same order.
+ */
+function notesAs(graph: CudaGraph, other: CudaGraph): NodeNotes | undefined {
+  if (graph === other) return partsOf(graph).notes;
+  const [own, others] = [shapeOf(graph), shapeOf(other)];
+  if (own === undefined || others === undefined || own.edges !== others.edges) return undefined;
+  const known = partsOf(other).notes;
+  const notes = new NodeNotes();
+  for (const [index, node] of own.nodes.entries()) {
+    const counterpart = others.nodes[index]!;
+    const note = known.get(counterpart);
+    if (note !== undefined) notes.add(node, note, known.siteOf(counterpart));
+  }
+  return notes;
+}
+
+/** Returns the nodes of a graph, and a string that only graphs of the same shape have. Undefined if it was disposed. */
+function shapeOf(graph: CudaGraph): { readonly nodes: readonly bigint[]; readonly edges: string } | undefined {
+  const { session: { driver }, hasEnded } = partsOf(graph);
+  if (hasEnded) return undefined;
+  const nodes = driver.graphGetNodes(graph.unsafeHandle);
+  const places = new Map(nodes.map((node, index) => [node, index]));
+  const edges = driver.graphGetEdges(graph.unsafeHandle);
+  return { nodes, edges: [nodes.length, ...edges.map((edge) => edge.map((node) => places.get(node)))].join(" ") };
+}
+
 /** Throws if memory that a graph uses was freed. */
 function checkUsable(action: string, resources: GraphResources): void {
   for (const allocation of resources.allocations) {
     if (allocation.isGone && !allocation.owner.isGraphMemory) throw errorOfFreed(action, allocation);
   }
-  checkHostMemory(action, resources);
+  checkHostMemory(action, resources.hostMemory);
 }
 
 /** Throws if page-locked memory that a graph uses was freed. */
-function checkHostMemory(action: string, { hostMemory }: GraphResources): void {
+function checkHostMemory(action: string, hostMemory: Iterable<ArrayBufferLike>): void {
   for (const buffer of hostMemory) {
     if (!(buffer as ArrayBuffer).detached) continue;
     throw new ReferenceError(`Cannot ${action} the graph: it uses a HostBuffer that was freed`);

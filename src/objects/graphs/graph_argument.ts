@@ -1,9 +1,12 @@
+import type { DeviceArray } from "../../memory/device_array.ts";
 import type { DeviceBuffer } from "../../memory/device_buffer.ts";
 import type { HostBuffer } from "../../memory/transfers/host_buffer.ts";
 import { cloneRefusal, openInWorker } from "../../support/cloning.ts";
 import { printAs } from "../../support/printing.ts";
-import { refuseConstruction } from "../../support/validation.ts";
+import { refuseConstruction, type TypedArray } from "../../support/validation.ts";
+import type { KernelArgument } from "../kernels/kernel_arguments.ts";
 import type { StructValue } from "../structs/struct.ts";
+import type { GraphCondition } from "./graph_condition.ts";
 import type { ActiveCapture } from "./captures.ts";
 
 /** What a named argument of a graph can be: memory, a number, bigint or boolean, or the value of a struct. */
@@ -19,7 +22,30 @@ export interface GraphArguments {
  * What a capture uses for an argument: memory as it is, and a {@linkcode GraphArgument} for a value, which stands for
  * its later values, too.
  */
-export type BoundArgument<T> = T extends DeviceBuffer | HostBuffer ? T : GraphArgument<T>;
+export type BoundArgument<T> = T extends DeviceBuffer | HostBuffer ? T : GraphArgument<ArgumentUpdate<T>>;
+
+/**
+ * The values that an argument can get after the capture: any number for a number, and arrays of the same elements,
+ * whichever memory these are in.
+ */
+export type ArgumentUpdate<T> = T extends DeviceArray<infer Elements> ? DeviceArray<AnyOf<Elements>>
+  : T extends number ? number
+  : T extends bigint ? bigint
+  : T extends boolean ? boolean
+  : T;
+
+/** The type of typed arrays without the type of their memory: `Float32Array` for a `Float32Array<ArrayBuffer>`. */
+type AnyOf<Elements, All = TypedArray> = All extends TypedArray ? Elements extends All ? All : never : never;
+
+/**
+ * The arguments of a launch: for each parameter a value or, for a graph, an argument of the graph or a condition.
+ */
+export type LaunchArguments<Parameters extends readonly KernelArgument[]> = {
+  [Index in keyof Parameters]:
+    | Parameters[Index]
+    | GraphArgument<Exclude<Parameters[Index], { readonly address: bigint }>>
+    | (number | bigint extends Parameters[Index] ? GraphCondition : never);
+};
 
 /** Returns the capture that an argument belongs to. */
 export let captureOfArgument: (argument: GraphArgument) => ActiveCapture;

@@ -17,13 +17,22 @@ import { checkStream, type CudaStream } from "../streams/cuda_stream.ts";
 import { type KnownStreamOptions, type OrStream, streamOf, type StreamOption } from "../streams/stream_option.ts";
 import { ActiveCapture } from "./captures.ts";
 import { CudaGraph, ownCapturedGraph, partsOf } from "./cuda_graph.ts";
+import { type BoundArgument, GraphArgument, type GraphArguments } from "./graph_argument.ts";
 import { GraphNode, handleOfNode } from "./graph_node.ts";
 import { type GraphParts, RootGraph } from "./graph_parts.ts";
 import { GraphResources } from "./graph_resources.ts";
+import { isMemory, type NamedArguments, namedArgumentsOf, noArguments } from "./named_arguments.ts";
 import { NodeNotes } from "./node_notes.ts";
 
 /** Options of a capture. */
-export interface CaptureOptions {
+export interface CaptureOptions<Arguments extends GraphArguments = Record<never, never>> {
+  /**
+   * What `CudaGraphExec.update` can change, by names of the program. For memory: work of the capture that uses a buffer
+   * among them, or a part of it, uses the new buffer after an update; buffers are recognized by their addresses, except
+   * in a struct. For a number, a bigint, a boolean or a struct's value: launches that get `capture.arguments.name` in
+   * its place.
+   */
+  arguments?: Arguments;
   /**
    * Which calls of other libraries CUDA itself refuses meanwhile, because they might disturb the capture: with "global",
    * those of threads on which this library was not opened. "thread-local" and "relaxed" refuse none, because `open` sets
@@ -49,9 +58,9 @@ const modes = {
 } as const;
 
 /** Describes the options of a capture, for validation by `checkOptions`. */
-export const captureOptions: KnownOptions<CaptureOptions> = {
+export const captureOptions: KnownOptions<CaptureOptions<GraphArguments>> = {
   action: "capture a stream",
-  names: { mode: true, into: true, dependencies: true },
+  names: { arguments: true, mode: true, into: true, dependencies: true },
 };
 
 const refusalToClone = cloneRefusal("a GraphCapture", openInWorker);
@@ -70,13 +79,19 @@ const adviceAtEnd: Readonly<Record<string, string>> = {
  *
  * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__STREAM.html
  */
-export class GraphCapture implements Disposable {
+export class GraphCapture<Arguments extends GraphArguments = Record<never, never>> implements Disposable {
   // Must be the first property: see `cloneRefusal`.
   private readonly cloneRefusal = refusalToClone;
   /** The stream on which the capture began, and on which it ends. */
   readonly stream: CudaStream;
+  /**
+   * The arguments that were given to the capture, by their names: memory as it is, and for each value a `GraphArgument`,
+   * which launches take in its place.
+   */
+  readonly arguments: { readonly [Name in keyof Arguments]: BoundArgument<Arguments[Name]> };
   readonly #session: Session;
   readonly #capture: ActiveCapture;
+  readonly #named: NamedArguments;
   /** The program's graph to which the work is added. */
   readonly #into: GraphParts | undefined;
   /** The nodes that `#into` had before the capture. */
@@ -90,7 +105,10 @@ export class GraphCapture implements Disposable {
       this,
       "GraphCapture",
       (capture) => `GraphCapture { device ${capture.stream.device.ordinal}, ${capture.#isEnded ? "ended" : "active"} }`,
-      ["stream", ["state", (capture) => capture.#isEnded ? "ended" : "active"]],
+      ["stream", ["arguments", (capture) => Object.keys(capture.arguments)], [
+        "state",
+        (capture) => capture.#isEnded ? "ended" : "active",
+      ]],
     );
   }
 
@@ -101,8 +119,9 @@ export class GraphCapture implements Disposable {
    */
   constructor(
     session: Session,
-    { stream = refuseConstruction("GraphCapture", "CudaStream.beginCapture"), mode, into, dependencies = [] }: {
+    { stream = refuseConstruction("GraphCapture", "CudaStream.beginCapture"), named, mode, into, dependencies = [] }: {
       stream: CudaStream;
+      named: NamedArguments;
       /** One of `streamCaptureMode`. */
       mode: number;
       into?: GraphParts | undefined;
@@ -112,6 +131,7 @@ export class GraphCapture implements Disposable {
     this.#session = session;
     this.stream = stream;
     this.#into = into;
+    this.#named = named;
     const { device: { ordinal }, unsafeHandle } = stream;
     const root = into?.root ?? new RootGraph(new GraphResources());
     this.#capture = new ActiveCapture(stream, {
@@ -122,6 +142,7 @@ export class GraphCapture implements Disposable {
       allocateHost: (byteLength) => session.allocateHost(byteLength),
       freeHost: (memory) => session.freeHost(memory),
     });
+    this.arguments = bind(named, this.#capture) as typeof this.arguments;
     this.#nodesBefore = new Set(into === undefined ? [] : session.driver.graphGetNodes(into.handle));
     session.captures.add(this.#capture);
     try {
@@ -226,7 +247,7 @@ export class GraphCapture implements Disposable {
    * if another library or Worker has made a call that ends captures. A graph that was given as `into` can then be used
    * no more
    */
-  end(): CudaGraph {
+  end(): CudaGraph<Arguments> {
     if (this.#isEnded) {
       throw new ReferenceError("Cannot end the capture: it has ended, or its stream or Cuda object was disposed");
     }
@@ -235,11 +256,15 @@ export class GraphCapture implements Disposable {
     try {
       const handle = this.#end();
       resources.onCaptured();
-      if (this.#into !== undefined) return this.#into.graph;
+      if (this.#into !== undefined) {
+        this.#into.named = new Map([...this.#into.named, ...this.#named]);
+        return this.#into.graph as CudaGraph<Arguments>;
+      }
       const isNew = this.#graph === undefined;
       const graph = this.#graphOf(handle);
       if (!isNew) ownCapturedGraph(graph);
-      return graph;
+      partsOf(graph).named = this.#named;
+      return graph as CudaGraph<Arguments>;
     } catch (error) {
       const advice = error instanceof CudaError ? adviceAtEnd[error.code] : undefined;
       throw cannot(`capture a stream of device ${device.ordinal}`, error, advice);
@@ -318,10 +343,24 @@ const addOptions: KnownStreamOptions<StreamOption> = {
   usage: "add(build, stream) or add(build, { stream })",
 };
 
+/** Returns what launches in a capture take for each argument. */
+function bind(named: NamedArguments, capture: ActiveCapture): Readonly<Record<string, unknown>> {
+  const bound: Record<string, unknown> = {};
+  for (const [name, argument] of named) {
+    const { value } = argument;
+    bound[name] = isMemory(argument) ? value : new GraphArgument({ name, value, capture });
+  }
+  return Object.freeze(bound);
+}
+
 /** Begins the capture of a stream. */
-export function beginCapture(stream: CudaStream, session: Session, options: CaptureOptions): GraphCapture {
+export function beginCapture<Arguments extends GraphArguments>(
+  stream: CudaStream,
+  session: Session,
+  options: CaptureOptions<Arguments>,
+): GraphCapture<Arguments> {
   checkOptions(options, captureOptions);
-  const { mode = "relaxed", into, dependencies } = options;
+  const { mode = "relaxed", arguments: values, into, dependencies } = options;
   if (!Object.hasOwn(modes, mode)) {
     throw new TypeError(
       `Cannot capture a stream in the mode ${shown(mode)}: give "relaxed", "thread-local" or "global"`,
@@ -342,9 +381,10 @@ export function beginCapture(stream: CudaStream, session: Session, options: Capt
     );
   }
   const target = checkTarget(into, dependencies, session);
+  const named = values === undefined ? noArguments : namedArgumentsOf(values, { session, into: target.into });
   try {
     target.into?.root.checkNotCaptured("cudaStreamBeginCaptureToGraph");
-    return new GraphCapture(session, { stream, mode: modes[mode], ...target });
+    return new GraphCapture<Arguments>(session, { stream, named, mode: modes[mode], ...target });
   } catch (error) {
     throw cannot(what, error);
   }

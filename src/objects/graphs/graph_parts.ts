@@ -13,6 +13,7 @@ import type { ActiveCapture } from "./captures.ts";
 import type { CudaGraph } from "./cuda_graph.ts";
 import { forgetNode, GraphNode, type GraphNodeOrigin } from "./graph_node.ts";
 import type { GraphResources } from "./graph_resources.ts";
+import { type NamedArguments, noArguments } from "./named_arguments.ts";
 import type { NodeNotes } from "./node_notes.ts";
 
 /** A graph that is not the body of a node, and what it shares with the bodies of its nodes. */
@@ -78,6 +79,8 @@ export class GraphParts {
   readonly device: CudaDevice;
   readonly root: RootGraph;
   readonly notes: NodeNotes;
+  /** What the program can change in executable graphs, by its names. */
+  named: NamedArguments = noArguments;
   /** The graph with the conditional node whose body this is. Undefined for a graph of its own. */
   readonly around: GraphParts | undefined;
   readonly #handle: bigint;

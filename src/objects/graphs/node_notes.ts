@@ -5,6 +5,7 @@
  * @module
  */
 import type { Driver, GraphCopy, GraphFill, KernelLaunch, LaunchAttributes } from "../../driver.ts";
+import type { Allocation } from "../../memory/allocation.ts";
 import type { CudaKernel } from "../kernels/cuda_kernel.ts";
 import type { GraphArgument } from "./graph_argument.ts";
 
@@ -18,6 +19,8 @@ export interface AddressParameter {
   readonly address: bigint;
   /** The size of the buffer that was passed; undefined for an address without a buffer. */
   readonly byteLength: number | undefined;
+  /** The memory of the buffer that was passed. */
+  readonly memory: Allocation | ArrayBufferLike | undefined;
 }
 
 /** A parameter of a kernel node whose value is a named argument of the graph. */
@@ -32,6 +35,8 @@ export interface KernelNote {
   readonly kernel: CudaKernel;
   /** The launch, which belongs to the note: nobody changes it. */
   readonly launch: KernelLaunch;
+  /** The size of the packed parameters. */
+  readonly parameterBytes: number;
   readonly attributes: LaunchAttributes | undefined;
   readonly addresses: readonly AddressParameter[];
   readonly named: readonly NamedParameter[];

@@ -7,7 +7,7 @@ import { allocationOf, type DeviceBuffer } from "../../memory/device_buffer.ts";
 import { HostBuffer } from "../../memory/transfers/host_buffer.ts";
 import { cannot } from "../../support/driver_errors.ts";
 import type { ActiveCapture } from "../graphs/captures.ts";
-import { captureOfArgument, GraphArgument } from "../graphs/graph_argument.ts";
+import { captureOfArgument, GraphArgument, type LaunchArguments } from "../graphs/graph_argument.ts";
 import { GraphCondition, handleForKernel } from "../graphs/graph_condition.ts";
 import type { GraphResources } from "../graphs/graph_resources.ts";
 import { type AddressParameter, copyOfLaunch, type KernelNote, type NamedParameter } from "../graphs/node_notes.ts";
@@ -40,7 +40,14 @@ import {
   launchError,
   optInInstead,
 } from "./launch_attributes.ts";
-import { extentOf, launchOptionNames, type LaunchOptions, optionsInstead, refuseShape } from "./launch_options.ts";
+import {
+  extentOf,
+  extentsOf,
+  launchOptionNames,
+  type LaunchOptions,
+  optionsInstead,
+  refuseShape,
+} from "./launch_options.ts";
 import { formatParameter } from "./parameter_types.ts";
 import type { KernelParameter, KernelSignature, ParameterType } from "../../ptx/kernel_signature.ts";
 import type { StreamLaunches } from "./recent_launches.ts";
@@ -78,6 +85,26 @@ export let kernelNode: (
     readonly resources: GraphResources;
   },
 ) => KernelNote;
+
+/** A parameter of a kernel, to be written to the packed parameters of a launch. */
+export interface KernelParameterPlace {
+  /** The parameter in messages, such as `parameter 1 (f32) of saxpy`. */
+  readonly name: string;
+  /** The parameter's offset and size in the packed parameters, in bytes. */
+  readonly offset: number;
+  readonly byteLength: number;
+  readonly write: ParameterWriter;
+}
+
+/** Returns a parameter of a kernel. */
+export let kernelParameter: (kernel: CudaKernel, index: number) => KernelParameterPlace;
+
+/** Checks the size of a launch, and writes it to `launch`. */
+export let shapeLaunch: (
+  kernel: CudaKernel,
+  launch: KernelLaunch,
+  options: Pick<LaunchOptions, "grid" | "block" | "sharedMemoryBytes">,
+) => void;
 
 const refusalToClone = cloneRefusal("a CudaKernel", openInWorker);
 
@@ -124,6 +151,13 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
 
   static {
     deviceOfKernel = (kernel) => kernel.#device;
+    kernelParameter = (kernel, index) => {
+      const parameter = kernel.#parameters[index]!;
+      const { offset, byteLength } = parameter;
+      const name = `parameter ${index} (${formatParameter(parameter)}) of ${kernel.name}`;
+      return { name, offset, byteLength, write: kernel.#writers[index]! };
+    };
+    shapeLaunch = (kernel, launch, options) => kernel.#shape(launch, options);
     kernelNode = (kernel, { options, args, capture, resources }) => {
       const attributes = kernel.#prepare(options, args, { capture });
       for (const allocation of kernel.#buffers) {
@@ -206,7 +240,7 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
    * `cudaErrorInvalidClusterSize` if the device does not support clusters of this size, `cudaErrorNotSupported` if it
    * does not support clusters at all
    */
-  launch(options: LaunchOptions, ...args: Parameters): void {
+  launch(options: LaunchOptions, ...args: LaunchArguments<Parameters>): void {
     const attributes = this.#prepare(options, args, undefined);
     const { grid, block, stream = this.#device.defaultStream } = options;
     const launch = this.#launch;
@@ -286,6 +320,15 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
     return attributes;
   }
 
+  #shape(launch: KernelLaunch, { grid, block, sharedMemoryBytes = 0 }: LaunchOptions): void {
+    const extents = [...extentsOf(grid), ...extentsOf(block)] as const;
+    if (extents.includes(0)) refuseShape(this.name, { grid, block });
+    if (!this.#isLoaded()) throw new ReferenceError(`Cannot launch ${this.name}: its module was disposed`);
+    if (sharedMemoryBytes !== 0) this.#sharedMemory.prepare(sharedMemoryBytes);
+    const [gridX, gridY, gridZ, blockX, blockY, blockZ] = extents;
+    Object.assign(launch, { gridX, gridY, gridZ, blockX, blockY, blockZ, sharedMemoryBytes });
+  }
+
   /**
    * Writes the value of a graph's argument in its capture, or the handle of a graph's condition. Throws for any other
    * argument, which was refused.
@@ -350,18 +393,23 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
       const isAddress = typeof argument === "bigint" ||
         typeof argument === "object" && argument !== null && "address" in argument;
       if (!isAddress) continue;
-      const isBuffer = argument instanceof HostBuffer || allocationOf(argument) !== undefined;
+      const memory = argument instanceof HostBuffer ? argument.buffer : allocationOf(argument);
       const { offset } = parameter;
       addresses.push({
         index,
         offset,
         place,
         address: parameters.getBigUint64(offset, true),
-        byteLength: isBuffer ? (argument as HostBuffer | DeviceBuffer).byteLength : undefined,
+        byteLength: memory === undefined ? undefined : (argument as HostBuffer | DeviceBuffer).byteLength,
+        memory,
       });
     }
-    const launch = copyOfLaunch(this.#session.driver, this.#launch, this.#parameterBytes);
-    return { kind: "kernel", kernel: this, launch, attributes: attributes?.forNode(), addresses, named };
+    const parameterBytes = this.#parameterBytes;
+    const launch = copyOfLaunch(this.#session.driver, this.#launch, parameterBytes);
+    return {
+      ...{ kind: "kernel", kernel: this, launch, parameterBytes, addresses, named },
+      attributes: attributes?.forNode(),
+    };
   }
 
   /** Returns the launch attributes that are set by the less common launch options. Undefined if there are none. */

@@ -4,6 +4,7 @@ import type { CudaDevice } from "../cuda_device.ts";
 import { checkEvent, type CudaEvent, handleOf, isInterprocess, noteRecord, noteWait } from "./cuda_event.ts";
 import { areOrderedByDefaultStream, defaultStream, type StreamKind } from "../../driver.ts";
 import type { CudaGraph } from "../graphs/cuda_graph.ts";
+import type { GraphArguments } from "../graphs/graph_argument.ts";
 import type { CaptureOptions, GraphCapture } from "../graphs/graph_capture.ts";
 import type { OpenedObject } from "../opened_objects.ts";
 import { type Marker, Markers, PendingWork, StreamProgress } from "./stream_progress.ts";
@@ -400,7 +401,10 @@ export class CudaStream implements Disposable {
    * console.log((await numbers.toTypedArray())[0]); // 2
    * ```
    */
-  capture(body: (capture: GraphCapture) => void, options: CaptureOptions = {}): CudaGraph {
+  capture<Arguments extends GraphArguments = Record<never, never>>(
+    body: (capture: GraphCapture<Arguments>) => void,
+    options: CaptureOptions<Arguments> = {},
+  ): CudaGraph<Arguments> {
     using capture = this.#session.beginCapture(this, options);
     if (typeof body !== "function") {
       throw new TypeError(`Cannot capture a stream: give a function that enqueues the work, not ${whatIs(body)}`);
@@ -423,7 +427,9 @@ export class CudaStream implements Disposable {
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__STREAM.html
    * @throws {CudaError} `cudaErrorStreamCaptureUnsupported` if the stream is being captured already
    */
-  beginCapture(options: CaptureOptions = {}): GraphCapture {
+  beginCapture<Arguments extends GraphArguments = Record<never, never>>(
+    options: CaptureOptions<Arguments> = {},
+  ): GraphCapture<Arguments> {
     return this.#session.beginCapture(this, options);
   }
 

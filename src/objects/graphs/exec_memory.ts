@@ -1,0 +1,140 @@
+/**
+ * The program's memory that an executable graph uses, while changes of its nodes add and remove some.
+ *
+ * @module
+ */
+import type { Allocation } from "../../memory/allocation.ts";
+import type { GraphResources, GraphUser } from "./graph_resources.ts";
+import type { CopyNote, NodeNote, NodeNotes } from "./node_notes.ts";
+
+/** Memory of the program: an allocation, or page-locked memory. */
+export type NodeMemory = Allocation | ArrayBufferLike;
+
+/** The program's memory that an executable graph uses. */
+export class ExecMemory {
+  readonly #user: GraphUser;
+  readonly #notes: NodeNotes;
+  readonly #allocations: Set<Allocation>;
+  readonly #hostMemory: Set<ArrayBufferLike>;
+  /** The memory that another graph allocates: it has to exist at each launch. */
+  readonly borrowed: Set<Allocation>;
+  /** How many nodes use each piece of memory. Counted when a node changes its memory for the first time. */
+  #counts: Map<NodeMemory, number> | undefined;
+  /** The allocations at instantiation, in the order of their addresses. */
+  #placed: readonly Allocation[] | undefined;
+
+  constructor(
+    { resources, notes, user }: {
+      readonly resources: GraphResources;
+      readonly notes: NodeNotes;
+      readonly user: GraphUser;
+    },
+  ) {
+    this.#user = user;
+    this.#notes = notes;
+    this.#allocations = new Set(resources.allocations);
+    this.#hostMemory = new Set(resources.hostMemory);
+    this.borrowed = new Set(resources.borrowed);
+    for (const allocation of this.#allocations) allocation.addGraph(user);
+  }
+
+  /** Page-locked memory. Freeing it detaches the buffer. */
+  get hostMemory(): Iterable<ArrayBufferLike> {
+    return this.#hostMemory;
+  }
+
+  /** An allocation that was freed, if there is one. */
+  get freed(): Allocation | undefined {
+    for (const allocation of this.#allocations) {
+      if (allocation.isGone && !allocation.owner.isGraphMemory) return allocation;
+    }
+    return undefined;
+  }
+
+  /** Returns the memory that an end of a copy, or the target of a fill, was in at instantiation. */
+  find(memory: CopyNote["copy"]["source"]): NodeMemory | undefined {
+    if (typeof memory !== "bigint") return memory.buffer;
+    const placed = this.#placed ??= [...this.#allocations].sort((a, b) => a.address < b.address ? -1 : 1);
+    let low = 0, high = placed.length;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if (placed[middle]!.address <= memory) low = middle + 1;
+      else high = middle;
+    }
+    const found = placed[low - 1];
+    return found !== undefined && memory - found.address < found.byteLength ? found : undefined;
+  }
+
+  /** Call when a node uses other memory than before. */
+  exchange(before: readonly NodeMemory[], after: readonly NodeMemory[]): void {
+    const counts = this.#counts ??= this.#count();
+    for (const memory of after) {
+      const count = counts.get(memory) ?? 0;
+      counts.set(memory, count + 1);
+      if (count === 0) this.#add(memory);
+    }
+    for (const memory of before) {
+      const count = counts.get(memory);
+      if (count === undefined) continue;
+      counts.set(memory, count - 1);
+      if (count > 1) continue;
+      counts.delete(memory);
+      this.#remove(memory);
+    }
+  }
+
+  /** Call when the executable graph stops using all of it. */
+  letGo(): void {
+    for (const allocation of this.#allocations) allocation.deleteGraph(this.#user);
+  }
+
+  #add(memory: NodeMemory): void {
+    if (!isAllocation(memory)) return void this.#hostMemory.add(memory);
+    this.#allocations.add(memory);
+    if (memory.owner.isGraphMemory) this.borrowed.add(memory);
+    memory.addGraph(this.#user);
+  }
+
+  #remove(memory: NodeMemory): void {
+    if (!isAllocation(memory)) return void this.#hostMemory.delete(memory);
+    this.#allocations.delete(memory);
+    this.borrowed.delete(memory);
+    memory.deleteGraph(this.#user);
+  }
+
+  #count(): Map<NodeMemory, number> {
+    // Placed before anything changes.
+    void this.find(0n);
+    const counts = new Map<NodeMemory, number>();
+    for (const [, note] of this.#notes.entries()) {
+      for (const memory of memoryOfNote(note, this)) counts.set(memory, (counts.get(memory) ?? 0) + 1);
+    }
+    // What no known node uses is used by an unknown one.
+    for (const memory of [...this.#allocations, ...this.#hostMemory]) {
+      if (!counts.has(memory)) counts.set(memory, 1);
+    }
+    return counts;
+  }
+}
+
+/** Returns the program's memory that a node uses: once for each parameter, end or target. */
+function memoryOfNote(note: NodeNote, memory: ExecMemory): NodeMemory[] {
+  switch (note.kind) {
+    case "kernel":
+      return note.addresses.flatMap(({ memory }) => memory ?? []);
+    case "copy":
+      return [memory.find(note.copy.source), memory.find(note.copy.destination)].filter(isKnown);
+    case "fill":
+      return [memory.find(note.fill.address)].filter(isKnown);
+    default:
+      return [];
+  }
+}
+
+function isKnown(memory: NodeMemory | undefined): memory is NodeMemory {
+  return memory !== undefined;
+}
+
+function isAllocation(memory: NodeMemory): memory is Allocation {
+  return "owner" in memory;
+}

@@ -1,0 +1,306 @@
+/**
+ * The named arguments of a graph: what they are in the capture, which later values they accept, and where the nodes use
+ * them.
+ *
+ * @module
+ */
+import type { DeviceArray } from "../../memory/device_array.ts";
+import { allocationOf, type DeviceBuffer } from "../../memory/device_buffer.ts";
+import { HostBuffer, sessionOfHost } from "../../memory/transfers/host_buffer.ts";
+import type { Session } from "../../session.ts";
+import { countOf, listOf } from "../../support/printing.ts";
+import { RangeError, TypeError } from "../../support/program_errors.ts";
+import { didYouMean, errorOfAnotherCuda, shown, whatIs } from "../../support/validation.ts";
+import { layoutOfBytes } from "../structs/struct.ts";
+import { GraphArgument, type GraphArguments, type GraphArgumentValue } from "./graph_argument.ts";
+import type { CopyNote, FillNote, KernelNote, NodeNotes } from "./node_notes.ts";
+
+/** An argument whose value a launch takes. */
+export interface ValueArgument {
+  readonly name: string;
+  readonly kind: "number" | "bigint" | "boolean" | "struct";
+  readonly value: GraphArgumentValue;
+}
+
+/** An argument that is memory: its range of addresses in the capture. */
+export interface MemoryArgument {
+  readonly name: string;
+  readonly kind: "buffer" | "host buffer";
+  readonly value: DeviceBuffer | HostBuffer;
+  /** Undefined for page-locked memory that kernels cannot access. */
+  readonly address: bigint | undefined;
+  readonly byteLength: number;
+  /** The constructor of an array's elements. */
+  readonly type: unknown;
+  /** The page-locked memory itself. */
+  readonly bytes: ArrayBufferLike | undefined;
+}
+
+/** An argument of a graph. */
+export type NamedArgument = ValueArgument | MemoryArgument;
+
+/** The arguments of a graph, by their names. */
+export type NamedArguments = ReadonlyMap<string, NamedArgument>;
+
+export const noArguments: NamedArguments = new Map();
+
+/** Checks the arguments of a capture, and returns them by their names. */
+export function namedArgumentsOf(
+  values: GraphArguments,
+  { session, into }: {
+    readonly session: Session;
+    /** The program's graph to which the work is added. */
+    readonly into: { readonly named: NamedArguments; readonly around: unknown } | undefined;
+  },
+): NamedArguments {
+  if (typeof values !== "object" || values === null || isArgument(values) || Array.isArray(values)) {
+    throw new TypeError(
+      `Cannot capture a stream with ${
+        whatIs(values)
+      } as its arguments: give an object, as in { arguments: { a: 2.5, x } }`,
+    );
+  }
+  const found = new Map<string, NamedArgument>();
+  if (into?.around !== undefined) {
+    throw new TypeError(
+      "Cannot capture a stream with arguments into the body of a conditional node: CUDA changes no nodes of bodies; " +
+        "let kernels read what changes from memory",
+    );
+  }
+  for (const [name, value] of Object.entries(values)) {
+    if (into?.named.has(name)) {
+      throw new TypeError(
+        `Cannot capture a stream with an argument ${shown(name)} into a graph that has one already: use another name`,
+      );
+    }
+    found.set(name, describe(name, value, session));
+  }
+  checkOverlap([...into?.named.values() ?? [], ...found.values()].filter(isMemory));
+  return found;
+}
+
+function describe(name: string, value: GraphArgumentValue, session: Session): NamedArgument {
+  const kind = kindOf(value);
+  const action = `capture a stream with ${shown(value)} as its argument ${shown(name)}`;
+  if (kind === undefined) throw new TypeError(`Cannot ${action}: ${accepted}${adviceFor(value)}`);
+  if (kind !== "buffer" && kind !== "host buffer") return { name, kind, value };
+  const memory = value as DeviceBuffer | HostBuffer;
+  checkSession(memory, session);
+  return {
+    name,
+    kind,
+    value: memory,
+    address: addressOf(memory),
+    byteLength: memory.byteLength,
+    type: (memory as Partial<DeviceArray<never>>).type,
+    bytes: memory instanceof HostBuffer ? memory.buffer : undefined,
+  };
+}
+
+const accepted = "an argument is a buffer, an array, a HostBuffer, a number, a bigint, a boolean or a struct's value";
+
+function adviceFor(value: unknown): string {
+  if (value instanceof GraphArgument) return "; it belongs to another capture: give its value";
+  return ArrayBuffer.isView(value) ? "; copy it to a buffer, and give that" : "";
+}
+
+/** Whether a value is an argument by itself, and not an object of arguments. */
+function isArgument(value: object): boolean {
+  return value instanceof GraphArgument || kindOf(value as GraphArgumentValue) !== undefined;
+}
+
+function kindOf(value: unknown): NamedArgument["kind"] | undefined {
+  const type = typeof value;
+  if (type === "number" || type === "bigint" || type === "boolean") return type;
+  if (value instanceof HostBuffer) return "host buffer";
+  if (allocationOf(value) !== undefined) return "buffer";
+  return ArrayBuffer.isView(value) && layoutOfBytes(value) !== undefined ? "struct" : undefined;
+}
+
+/** Whether an argument is memory. */
+export function isMemory(argument: NamedArgument): argument is MemoryArgument {
+  return argument.kind === "buffer" || argument.kind === "host buffer";
+}
+
+function checkSession(memory: DeviceBuffer | HostBuffer, session: Session): void {
+  const own = memory instanceof HostBuffer ? sessionOfHost(memory) : allocationOf(memory).session;
+  if (own !== session) throw errorOfAnotherCuda("use a buffer as an argument of a graph");
+}
+
+/** Returns the address of memory. Undefined for page-locked memory that kernels cannot access. */
+function addressOf(memory: DeviceBuffer | HostBuffer): bigint | undefined {
+  if (!(memory instanceof HostBuffer)) return memory.address;
+  // Throws for a buffer that was disposed.
+  void memory.buffer;
+  try {
+    return memory.address;
+  } catch {
+    return undefined;
+  }
+}
+
+function checkOverlap(memory: readonly MemoryArgument[]): void {
+  const placed = memory.filter(({ address }) => address !== undefined);
+  placed.sort((a, b) => a.address! < b.address! ? -1 : 1);
+  let last: MemoryArgument | undefined;
+  for (const argument of placed) {
+    if (last !== undefined && last.address! + BigInt(last.byteLength) > argument.address!) {
+      refuseOverlap(last, argument);
+    }
+    last = argument;
+  }
+  for (const [index, argument] of memory.entries()) {
+    const other = memory.slice(0, index).find(({ bytes }) => bytes !== undefined && bytes === argument.bytes);
+    if (other !== undefined) refuseOverlap(other, argument);
+  }
+}
+
+function refuseOverlap(first: MemoryArgument, second: MemoryArgument): never {
+  throw new TypeError(
+    `Cannot capture a stream with the arguments ${shown(first.name)} and ${
+      shown(second.name)
+    }: they overlap, so that ` +
+      "it would not be clear which one a call uses; give the whole buffer, and use parts of it in the capture",
+  );
+}
+
+/** Returns an argument by its name. Throws if there is none. */
+export function argumentNamed(name: string, named: NamedArguments): NamedArgument {
+  const found = named.get(name);
+  if (found !== undefined) return found;
+  const names = [...named.keys()];
+  const why = names.length === 0
+    ? "it was captured without arguments; give them as in capture(body, { arguments: { a: 2.5, x } })"
+    : `its arguments are ${listOf(names)}${didYouMean(name, names)}`;
+  throw new TypeError(`Cannot update the argument ${shown(name)} of a graph: ${why}`);
+}
+
+/** Throws unless an argument can get a value. */
+export function checkValue(argument: NamedArgument, value: unknown, session: Session): void {
+  const { name, kind } = argument;
+  const given = kindOf(value);
+  if (given !== kind) refuseValue(name, value, `it is ${describeKind(argument)}${adviceFor(value)}`);
+  if (!isMemory(argument)) return;
+  const memory = value as DeviceBuffer | HostBuffer;
+  checkSession(memory, session);
+  if ((memory as Partial<DeviceArray<never>>).type !== argument.type && argument.type !== undefined) {
+    const type = (memory as Partial<DeviceArray<never>>).type as { readonly name: string } | undefined;
+    const what = type === undefined ? whatIs(memory) : `an array of ${type.name} elements`;
+    throw new TypeError(`Cannot update the argument ${shown(name)} to ${what}: it is ${describeKind(argument)}`);
+  }
+  if (memory.byteLength >= argument.byteLength) return;
+  throw new RangeError(
+    `Cannot update the argument ${shown(name)} to ${countOf(memory.byteLength, "byte")}: the graph was captured with ` +
+      `${argument.byteLength}, and may use all of them`,
+  );
+}
+
+function refuseValue(name: string, value: unknown, why: string): never {
+  throw new TypeError(`Cannot update the argument ${shown(name)} to ${shown(value)}: ${why}`);
+}
+
+function describeKind(argument: NamedArgument): string {
+  switch (argument.kind) {
+    case "struct":
+      return `a struct's value of ${countOf((argument.value as ArrayBufferView).byteLength, "byte")}`;
+    case "host buffer":
+      return "a HostBuffer";
+    case "buffer": {
+      const { type } = argument as MemoryArgument;
+      return type === undefined ? "a DeviceBuffer" : `an array of ${(type as { readonly name: string }).name} elements`;
+    }
+    default:
+      return `a ${argument.kind}`;
+  }
+}
+
+/** A parameter of a kernel node, an end of a copy or the target of a fill that uses an argument. */
+export interface ArgumentPlace {
+  readonly node: bigint;
+  /** The index of the kernel's parameter. */
+  readonly index?: number;
+  readonly end?: "source" | "destination";
+  /** Where the node's memory begins in the argument's, in bytes. */
+  readonly byteOffset: number;
+}
+
+/** Returns where nodes use each argument. */
+export function placesOf(notes: NodeNotes, named: NamedArguments): ReadonlyMap<string, readonly ArgumentPlace[]> {
+  const places = new Map<string, ArgumentPlace[]>([...named.keys()].map((name) => [name, []]));
+  const memory = new MemoryIndex([...named.values()].filter(isMemory));
+  const add = (found: { name: string; byteOffset: number } | undefined, place: Omit<ArgumentPlace, "byteOffset">) => {
+    if (found !== undefined) places.get(found.name)!.push({ ...place, byteOffset: found.byteOffset });
+  };
+  for (const [node, note] of notes.entries()) {
+    if (note.kind === "kernel") addKernel(node, note, { memory, places, add });
+    else if (note.kind === "copy") {
+      const { source, destination, byteLength } = note.copy;
+      add(memory.find(source, byteLength), { node, end: "source" });
+      add(memory.find(destination, byteLength), { node, end: "destination" });
+    } else if (note.kind === "fill") add(memory.find(note.fill.address, sizeOfFill(note)), { node });
+  }
+  return places;
+}
+
+function addKernel(
+  node: bigint,
+  { addresses, named }: KernelNote,
+  { memory, places, add }: {
+    memory: MemoryIndex;
+    places: ReadonlyMap<string, ArgumentPlace[]>;
+    add: (found: { name: string; byteOffset: number } | undefined, place: Omit<ArgumentPlace, "byteOffset">) => void;
+  },
+): void {
+  for (const { index, argument } of named) places.get(argument.name)?.push({ node, index, byteOffset: 0 });
+  for (const { index, address, byteLength, memory: used } of addresses) {
+    const host = used instanceof ArrayBuffer ? memory.findHost(used) : undefined;
+    add(host === undefined ? memory.find(address, byteLength ?? 0) : { name: host.name, byteOffset: 0 }, {
+      node,
+      index,
+    });
+  }
+}
+
+/** The bytes from the first to the last one that a fill sets. */
+export function sizeOfFill({ fill: { width, elementSize, height, pitch } }: Pick<FillNote, "fill">): number {
+  return (height - 1) * pitch + width * elementSize;
+}
+
+/** Finds the argument that memory belongs to. */
+class MemoryIndex {
+  /** Those that have an address, in the order of their addresses. */
+  readonly #placed: readonly (MemoryArgument & { readonly address: bigint })[];
+  readonly #byBytes: ReadonlyMap<ArrayBufferLike, MemoryArgument>;
+
+  constructor(memory: readonly MemoryArgument[]) {
+    this.#placed = memory.filter((argument) => argument.address !== undefined)
+      .map((argument) => ({ ...argument, address: argument.address! }))
+      .sort((a, b) => a.address < b.address ? -1 : 1);
+    this.#byBytes = new Map(memory.flatMap((argument) => {
+      return argument.bytes === undefined ? [] : [[argument.bytes, argument] as const];
+    }));
+  }
+
+  findHost(bytes: ArrayBufferLike): MemoryArgument | undefined {
+    return this.#byBytes.get(bytes);
+  }
+
+  /** Returns the argument that a range lies in, and where. */
+  find(memory: CopyNote["copy"]["source"], byteLength: number): { name: string; byteOffset: number } | undefined {
+    if (typeof memory !== "bigint") {
+      const host = this.#byBytes.get(memory.buffer);
+      return host && { name: host.name, byteOffset: memory.byteOffset };
+    }
+    let low = 0, high = this.#placed.length;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if (this.#placed[middle]!.address <= memory) low = middle + 1;
+      else high = middle;
+    }
+    const found = this.#placed[low - 1];
+    if (found === undefined) return undefined;
+    const byteOffset = Number(memory - found.address);
+    const isInside = byteOffset < found.byteLength && byteOffset + byteLength <= found.byteLength;
+    return isInside ? { name: found.name, byteOffset } : undefined;
+  }
+}
