@@ -65,6 +65,7 @@ export declare const exec: CudaGraphExec;
 export declare const capture: GraphCapture;
 export declare const array: DeviceArray<Float32Array>;
 export declare const host: HostBuffer;
+export declare const managed: DeviceBuffer;
 export declare const range: AddressRange;
 export declare const memory: PhysicalMemory;
 export declare const more: PhysicalMemory;

@@ -205,6 +205,13 @@ testPrograms("graph_memory uses scratch memory, and results that outlive launche
   assertEquals(lines.slice(4), ["All results of 3 launches are right"]);
 });
 
+testPrograms("managed_memory computes tasks on the host and on the device, in the same memory", async ({ run }) => {
+  const { code, lines, errors } = await run("managed_memory", ["--tasks", "4"]);
+  assertEquals(code, 0, errors);
+  const [host, device] = ["host", "device"].map((place) => lines.filter((line) => line.endsWith(`on the ${place}`)));
+  assertEquals([host!.length, device!.length, lines.at(-1)], [2, 2, "All results of 4 tasks are right"]);
+});
+
 testPrograms("pool_properties prints each attempt and its result", async ({ driver, run }) => {
   const { code, lines, errors } = await run("pool_properties");
   assertEquals(code, 0, errors);

@@ -123,7 +123,8 @@ export class CachingAllocator implements Disposable {
       const state = allocator.#isDisposed
         ? "disposed"
         : `${countOf(allocator.#bufferCount, "buffer")}, ${bytes} in use`;
-      return `CachingAllocator { ${placeOf(allocator.pool.device)}, ${state} }`;
+      const { device, isManaged } = allocator.pool;
+      return `CachingAllocator { ${isManaged ? "managed" : placeOf(device)}, ${state} }`;
     }, ["device", ["buffers", (allocator) => allocator.#bufferCount], ["used", (allocator) => allocator.#slabs.used], [
       "reserved",
       (allocator) => allocator.#slabs.reserved,
@@ -172,7 +173,7 @@ export class CachingAllocator implements Disposable {
     session.opened.add(this.#opened);
   }
 
-  /** The device that the memory is on; undefined for a pool in host memory. */
+  /** The device that the memory is on; undefined for a pool in host memory or of managed memory. */
   get device(): CudaDevice | undefined {
     return this.pool.device;
   }
@@ -366,7 +367,7 @@ export class CachingAllocator implements Disposable {
 
   get #name(): string {
     return this.device === undefined
-      ? "the allocator in host memory"
+      ? this.pool.isManaged ? "the allocator of managed memory" : "the allocator in host memory"
       : `the allocator on device ${this.device.ordinal}`;
   }
 

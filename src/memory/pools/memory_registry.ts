@@ -51,9 +51,10 @@ export class MemoryRegistry {
     }
   }
 
-  /** Returns the caching allocators of a pool and, with `onDevice`, of all other pools on the same device. */
+  /** Returns the caching allocators of a pool and, with `onDevice`, of all other pools of the same place. */
   cachesOf(pool: MemoryPool, { onDevice }: { onDevice: boolean }): CacheMemory[] {
-    return [...this.caches].filter((cache) => cache.pool === pool || (onDevice && cache.pool.device === pool.device));
+    const isBeside = (other: MemoryPool) => other.device === pool.device && other.isManaged === pool.isManaged;
+    return [...this.caches].filter((cache) => cache.pool === pool || (onDevice && isBeside(cache.pool)));
   }
 }
 

@@ -262,7 +262,7 @@ export class PoolMemory {
 
   /** Throws `cudaErrorMemoryAllocation` if managed memory would exceed the pool's maximum, or would not fit a device. */
   #checkFits(byteLength: number, { preferredDevice }: ManagedPool, stream: CudaStream): void {
-    if (this.#isAtLimit(byteLength)) throw outOfMemory(`${this.contents.byteLength} bytes of it are allocated`);
+    if (this.#isAtLimit(byteLength)) throw outOfMemory(`${this.contents.byteLength} bytes of the pool are allocated`);
     this.#session.managedBudget.check(byteLength, preferredDevice ?? stream.device);
   }
 
