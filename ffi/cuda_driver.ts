@@ -163,6 +163,7 @@ export class CudaDriver implements Driver {
       makeAnyCurrent: () => this.#makeAnyCurrent(),
       check: (result: number, call: string) => this.#check(result, call),
       lacks: this.#libraries.lacks,
+      placesOf: (launch: CudaKernelLaunch) => this.#placesOf(launch),
       hasNewBatches: !this.#libraries.lacks("cuMemcpyBatchAsync_v2"),
     };
     Object.assign(
@@ -1013,8 +1014,27 @@ export class CudaDriver implements Driver {
     this.#makeCurrent(launch.device);
     const config = this.#launchConfig ??= new LaunchConfig();
     config.fill(launch, attributes);
-    const { extra } = launch as CudaKernelLaunch;
-    this.#check(this.#driver.cuLaunchKernelEx(config.bytes, launch.kernel, 0n, extra), "cuLaunchKernelEx");
+    const own = launch as CudaKernelLaunch;
+    const places = attributes.cooperative ? this.#placesOf(own) : undefined;
+    const result = places === undefined
+      ? this.#driver.cuLaunchKernelEx(config.bytes, launch.kernel, 0n, own.extra)
+      : this.#driver.cuLaunchKernelEx(config.bytes, launch.kernel, addressOf(places), null);
+    this.#check(result, "cuLaunchKernelEx");
+  }
+
+  /**
+   * Returns the addresses of a launch's parameters, for `kernelParams`: in a graph, CUDA refuses cooperative launches
+   * whose parameters are packed. Undefined if the addresses are unknown.
+   */
+  #placesOf(launch: CudaKernelLaunch): BigUint64Array | undefined {
+    if (launch.places !== undefined) return launch.places;
+    const parameters = this.funcGetParamInfo(launch.kernel);
+    if (parameters === undefined) return undefined;
+    const address = addressOf(launch.parameters);
+    // An empty array has no address.
+    const places = new BigUint64Array(Math.max(1, parameters.length));
+    for (const [index, { offset }] of parameters.entries()) places[index] = address + BigInt(offset);
+    return launch.places = places;
   }
 
   occupancyMaxPotentialBlockSize(

@@ -87,6 +87,8 @@ export interface CudaKernelLaunch extends KernelLaunch {
   readonly extra: Uint8Array;
   /** The address of `extra`; 0 until a node of a graph needs it. */
   extraAddress: bigint;
+  /** The addresses of the parameters, once a graph or a cooperative launch has needed them. */
+  places?: BigUint64Array | undefined;
 }
 
 /** What the calls need of the driver that they belong to. */
@@ -94,6 +96,8 @@ interface DriverServices {
   makeCurrent(device: number): void;
   /** Throws the error of a call unless its result is 0. */
   check(result: number, call: string): void;
+  /** Returns the addresses of a launch's parameters. Undefined before CUDA 12.4. */
+  placesOf(launch: CudaKernelLaunch): BigUint64Array | undefined;
 }
 
 const handleByteLength = 8;
@@ -115,7 +119,7 @@ const knownAttributes: readonly number[] = Object.values(graphMemAttribute);
 const params = new NodeParams();
 
 /** Returns the calls of a driver about captures and graphs. */
-export function graphCalls(cuda: DriverFunctions, { makeCurrent, check }: DriverServices): GraphCalls {
+export function graphCalls(cuda: DriverFunctions, { makeCurrent, check, placesOf }: DriverServices): GraphCalls {
   /** The primary context of each device that has been used. It exists until the process exits. */
   const contexts: bigint[] = [];
 
@@ -138,6 +142,8 @@ export function graphCalls(cuda: DriverFunctions, { makeCurrent, check }: Driver
 
   const kernelParams = (launch: KernelLaunch): Uint8Array => {
     const own = launch as CudaKernelLaunch;
+    const places = placesOf(own);
+    if (places !== undefined) return params.fillKernel(launch, 0n, addressOf(places));
     if (own.extraAddress === 0n) own.extraAddress = addressOf(own.extra);
     return params.fillKernel(launch, own.extraAddress);
   };

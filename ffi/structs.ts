@@ -393,8 +393,11 @@ export class NodeParams {
   readonly #memset = new DataView(this.memset.buffer);
   readonly #memcpy = new DataView(this.memcpy.buffer);
 
-  /** Fills in a `CUDA_KERNEL_NODE_PARAMS`. `extra` is the address of the array that passes the packed parameters. */
-  fillKernel(launch: KernelLaunch, extra: bigint): Uint8Array<ArrayBuffer> {
+  /**
+   * Fills in a `CUDA_KERNEL_NODE_PARAMS`. `extra` is the address of the array that passes the packed parameters, or 0 if
+   * `kernelParams` is the address of an array of their addresses.
+   */
+  fillKernel(launch: KernelLaunch, extra: bigint, kernelParams: bigint = 0n): Uint8Array<ArrayBuffer> {
     const view = this.#kernel;
     view.setBigUint64(kernelNode.func.offset, launch.kernel, true);
     view.setUint32(kernelNode.gridDimX.offset, launch.gridX, true);
@@ -404,6 +407,7 @@ export class NodeParams {
     view.setUint32(kernelNode.blockDimY.offset, launch.blockY, true);
     view.setUint32(kernelNode.blockDimZ.offset, launch.blockZ, true);
     view.setUint32(kernelNode.sharedMemBytes.offset, launch.sharedMemoryBytes, true);
+    view.setBigUint64(kernelNode.kernelParams.offset, kernelParams, true);
     view.setBigUint64(kernelNode.extra.offset, extra, true);
     return this.kernel;
   }
