@@ -400,8 +400,11 @@ export class ExecutableGraph {
   constructor(graph: SoftwareGraph, scheduler: Scheduler, { autoFrees }: { autoFrees: boolean }) {
     this.#graph = graph;
     this.#nodes = new ExecutableNodes(graph);
-    if (graph.isUnfit || this.#currentPlan().operations.some((operation) => operation.memory?.().exists === false)) {
-      throw new CudaError(cudaErrorNumbers.cudaErrorInvalidValue, "cudaGraphInstantiate");
+    const { cudaErrorInvalidValue } = cudaErrorNumbers;
+    if (graph.isUnfit) throw new CudaError(cudaErrorInvalidValue, "cudaGraphInstantiate");
+    if (this.#currentPlan().operations.some((operation) => operation.memory?.().exists === false)) {
+      const result = graphInstantiateResult.error;
+      throw new GraphError(cudaErrorInvalidValue, "cudaGraphInstantiate", { result, node: undefined });
     }
     if (graph.conditions.some(({ isUsed }) => !isUsed)) {
       const result = graphInstantiateResult.conditionalHandleUnused;

@@ -31,6 +31,30 @@ const noAttributes: LaunchAttributes = {
   priority: undefined,
 };
 
+/** Graphs with a copy, and with a captured fill, of memory that was freed. */
+interface FreedParts {
+  readonly graph: bigint;
+  readonly captured: bigint;
+  readonly exec: bigint;
+  readonly otherExec: bigint;
+  /** A fill of `otherExec`. */
+  readonly node: bigint;
+  readonly pooled: bigint;
+  readonly unpooled: bigint;
+  readonly address: bigint;
+}
+
+const actionsOnFreedMemory: Readonly<Record<string, (driver: Driver, parts: FreedParts) => unknown>> = {
+  "a captured fill instantiated": (driver, { captured }) => driver.graphInstantiate(captured, 0),
+  "a fill added": (driver, { graph, pooled }) => driver.graphAddMemsetNode(0, graph, [], fillOf(pooled, 1)),
+  "a copy added": (driver, { graph, unpooled, address }) =>
+    driver.graphAddMemcpyNode(0, graph, [], { source: unpooled, destination: address, byteLength: 4 }),
+  "a fill changed": (driver, { otherExec, node, unpooled }) =>
+    driver.graphExecMemsetNodeSetParams(0, otherExec, node, fillOf(unpooled, 1)),
+  "a fill updated": (driver, { otherExec, captured }) => driver.graphExecUpdate(otherExec, captured),
+  "the same fill updated": (driver, { exec, captured }) => driver.graphExecUpdate(exec, captured),
+};
+
 /** What the rows use, and a graph. */
 interface GraphParts extends Parts {
   readonly graph: bigint;
@@ -901,6 +925,28 @@ export const situations: readonly Situation[] = [
       return attemptEach({ instantiate });
     },
   },
+  ...Object.entries(actionsOnFreedMemory).map(([name, act]): Situation => ({
+    name: `${name} in freed memory`,
+    run({ driver }) {
+      const { graph, pooled, address, stream } = prepareGraph(driver);
+      const unpooled = driver.malloc(0, byteLength);
+      driver.graphAddMemcpyNode(0, graph, [], { source: unpooled, destination: address, byteLength: 4 });
+      driver.streamBeginCapture(0, stream, streamCaptureMode.relaxed);
+      driver.memsetAsync(0, pooled, 1, 4, stream);
+      const captured = driver.streamEndCapture(0, stream);
+      const exec = driver.graphInstantiate(captured, 0);
+      const other = prepareGraph(driver);
+      const node = other.addFill(1);
+      const otherExec = other.instantiate();
+      driver.free(0, unpooled);
+      driver.freeAsync(0, pooled, stream);
+      driver.streamSynchronize(0, stream);
+      return errorOf(
+        () => act(driver, { graph, captured, exec, otherExec, node, pooled, unpooled, address }),
+        driver.graphGetNodes(captured),
+      );
+    },
+  })),
   {
     name: "copies of executable graphs between pools, changed to other memory of each kind",
     run({ driver }) {
