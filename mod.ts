@@ -42,7 +42,7 @@ export type { ConditionalOptions, KernelNodeOptions, NodeOptions } from "./src/o
 export { type ConditionOptions, GraphCondition } from "./src/objects/graphs/graph_condition.ts";
 export type { GraphMemory } from "./src/objects/graphs/graph_memory.ts";
 export { type CaptureOptions, GraphCapture } from "./src/objects/graphs/graph_capture.ts";
-export { CudaStream, type StreamOptions } from "./src/objects/streams/cuda_stream.ts";
+export { CudaStream, type ExternalOption, type StreamOptions } from "./src/objects/streams/cuda_stream.ts";
 export type { OrStream, StreamOption } from "./src/objects/streams/stream_option.ts";
 export { CudaEvent, type EventOptions } from "./src/objects/streams/cuda_event.ts";
 export type { WaitOptions } from "./src/support/waiting/waiting.ts";

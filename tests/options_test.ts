@@ -128,6 +128,8 @@ async function withTakers(body: (takers: Readonly<Record<string, Taker>>) => Pro
       "CudaDevice.finished": { call: (options) => gpu.finished(options) },
       "CudaStream.finished": { call: (options) => stream.finished(options) },
       "CudaStream.benchmark": { call: (options) => stream.benchmark(() => {}, options) },
+      "CudaStream.record": { call: (options) => stream.record(event, options) },
+      "CudaStream.wait": { call: (options) => stream.wait(event, options) },
       "CudaStream.capture": { call: (options) => stream.capture(() => {}, options) },
       "CudaStream.beginCapture": { call: (options) => stream.beginCapture(options) },
       "GraphCapture.dependencies": { call: (options) => capture.dependencies(options) },

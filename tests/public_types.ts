@@ -192,6 +192,7 @@ export type Types = [
   Assignable<declared.WaitOptions, ours.WaitOptions>,
   Assignable<declared.BenchmarkOptions, ours.BenchmarkOptions>,
   Assignable<declared.CaptureOptions, ours.CaptureOptions>,
+  Assignable<declared.ExternalOption, ours.ExternalOption>,
   Assignable<declared.GraphArgumentValue, ours.GraphArgumentValue>,
   Assignable<declared.GraphArguments, ours.GraphArguments>,
   Assignable<declared.ArgumentUpdate<2.5>, ours.ArgumentUpdate<2.5>>,

@@ -13,6 +13,7 @@ import {
   areOrderedByDefaultStream,
   defaultStream,
   type Driver,
+  externalEvent,
   type KernelLaunch,
   type QueryOptions,
   streamFlags,
@@ -539,7 +540,9 @@ export class StreamErrors implements WaitErrors {
         this.#created.set(stream, ++this.epoch);
         return stream;
       },
-      streamWaitEvent: (device, stream, event) => {
+      streamWaitEvent: (device, stream, event, flags) => {
+        // In a capture: nothing is waited for now.
+        if (flags === externalEvent) return driver.streamWaitEvent(device, stream, event, flags);
         const record = this.#records.get(event);
         // The wait may order later work of this stream after another communicator's work. Record an end marker for the
         // earlier work first, so that the marker does not wait as well.

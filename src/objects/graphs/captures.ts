@@ -225,6 +225,19 @@ export class SessionCaptures {
   }
 
   /**
+   * Keeps an event which launches of the graph that a stream is captured into will record or wait for. Throws if the
+   * graph cannot have such a node.
+   */
+  keepEvent(stream: CudaStream, event: unknown, { keep, call }: { keep: () => () => void; call: string }): void {
+    const capture = this.of(stream.unsafeHandle);
+    if (capture?.isBody) {
+      const why = "the stream is captured into the body of a conditional node, which records and waits for no events";
+      throw explainedError(cudaErrorNumbers.cudaErrorInvalidValue, call, why);
+    }
+    capture?.resources.keep(event, keep);
+  }
+
+  /**
    * Throws if a stream is captured, for a call that cannot be a part of a graph.
    *
    * @param what the action that failed, phrased to follow "Cannot". By default, the caller adds it
@@ -270,6 +283,12 @@ export class SessionCaptures {
       streamWaitEvent: (device, stream, event, flags) => {
         if (!flags) this.#beforeWait(base, { device, stream, event });
         base.streamWaitEvent(device, stream, event, flags);
+        if (flags) this.noteNode(device, stream, { kind: "wait", event });
+      },
+      eventRecordWithFlags: (device, event, stream, flags) => {
+        base.eventRecordWithFlags(device, event, stream, flags);
+        if (flags) this.noteNode(device, stream, { kind: "record", event });
+        else this.#noteRecord(event, stream);
       },
       streamQuery: (device, stream, options) => {
         if (options !== undefined && this.#excludes(device, stream)) return false;

@@ -1,8 +1,8 @@
 import { printAs, stateOf } from "../../support/printing.ts";
 import { benchmark, type BenchmarkOptions, type BenchmarkResult } from "../benchmark.ts";
 import type { CudaDevice } from "../cuda_device.ts";
-import { checkEvent, type CudaEvent, handleOf, isInterprocess, noteRecord, noteWait } from "./cuda_event.ts";
-import { areOrderedByDefaultStream, defaultStream, type StreamKind } from "../../driver.ts";
+import { checkEvent, type CudaEvent, handleOf, isInterprocess, keepEvent, noteRecord, noteWait } from "./cuda_event.ts";
+import { areOrderedByDefaultStream, defaultStream, externalEvent, type StreamKind } from "../../driver.ts";
 import type { CudaGraph } from "../graphs/cuda_graph.ts";
 import type { GraphArguments } from "../graphs/graph_argument.ts";
 import type { CaptureOptions, GraphCapture } from "../graphs/graph_capture.ts";
@@ -13,6 +13,7 @@ import { CudaError } from "../../support/errors.ts";
 import { reportDestroyedStream } from "../../support/leaks.ts";
 import type { StreamLaunches } from "../kernels/recent_launches.ts";
 import {
+  checkBoolean,
   checkOptions,
   errorOfAnotherCuda,
   type KnownOptions,
@@ -39,6 +40,23 @@ export interface StreamOptions {
    */
   nonBlocking?: boolean;
 }
+
+/** Options of `CudaStream.record` and `CudaStream.wait`. */
+export interface ExternalOption {
+  /**
+   * In a capture: whether each launch of the graph records the event, or waits for it. Otherwise a record or a wait in a
+   * capture only orders the streams of the capture. Only for streams that are captured. Defaults to false.
+   */
+  external?: boolean;
+}
+
+const externalOptions: KnownOptions<ExternalOption> = {
+  action: "record or wait for an event",
+  names: { external: true },
+};
+
+const onlyInCaptures =
+  "the stream is not captured: only nodes of a graph record and wait externally; leave external out";
 
 /** Describes the options of a new stream, for validation by `checkOptions`. */
 export const streamOptions: KnownOptions<StreamOptions> = {
@@ -293,26 +311,39 @@ export class CudaStream implements Disposable {
   }
 
   /**
-   * Records an event after the work enqueued so far.
+   * Records an event after the work enqueued so far. In a capture, the record only orders the streams of the capture,
+   * unless it is external.
    *
    * @param event An event of the stream's own device.
+   * @param options Whether each launch of the graph records the event.
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__EVENT.html
-   * @throws {TypeError} If `event` is not an event of the same `Cuda` object
+   * @throws {TypeError} If `event` is not an event of the same `Cuda` object, or other processes can open the event of an
+   * external record
    * @throws {ReferenceError} If the stream or the event was disposed
    * @throws {CudaError} `cudaErrorInvalidResourceHandle` if the event belongs to another device,
-   * `cudaErrorStreamCaptureUnsupported` if the stream is captured and other processes can wait for the event
+   * `cudaErrorStreamCaptureUnsupported` if the stream is captured and other processes can wait for the event,
+   * `cudaErrorIllegalState` for an external record on a stream that is not captured
    */
-  record(event: CudaEvent): void {
+  record(event: CudaEvent, options?: ExternalOption): void {
     checkEvent(event, this.#session);
     const { captures, completed } = this.#session;
     try {
+      if (options !== undefined && isExternal(options, event, "record")) {
+        // Launches record the event, and the library does not know when.
+        const handle = event.unsafeHandle;
+        captures.keepEvent(this, event, { keep: () => keepEvent(event), call: "cudaEventRecord" });
+        this.#session.driver.eventRecordWithFlags(this.device.ordinal, handle, this.unsafeHandle, externalEvent);
+        return;
+      }
       if (captures.isActive && isInterprocess(event)) captures.refuseSharedRecord(this);
       this.#session.driver.eventRecord(this.device.ordinal, handleOf(event), this.unsafeHandle);
       noteRecord(event, this.#progress);
       if (captures.isActive && captures.hasRecorded(handleOf(event))) completed.delete(event);
     } catch (error) {
       const own = this.device.ordinal;
-      const hint = event.device === this.device || isCaptureError(error)
+      const hint = isIllegalState(error)
+        ? onlyInCaptures
+        : event.device === this.device || isCaptureError(error)
         ? undefined
         : `record an event of device ${own}, for which streams of any device can wait`;
       throw cannot(`record an event of device ${event.device.ordinal} on a stream of device ${own}`, error, hint);
@@ -323,13 +354,17 @@ export class CudaStream implements Disposable {
    * Makes work that is enqueued from now on wait for the event's latest record. The event may belong to any device. In a
    * capture, a stream becomes a part of the capture when it waits for an event of it.
    *
+   * @param options Whether the event is from outside the capture: each launch of the graph waits for its latest record
+   * at that time.
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__STREAM.html
-   * @throws {TypeError} If `event` is not an event of the same `Cuda` object
+   * @throws {TypeError} If `event` is not an event of the same `Cuda` object, or other processes can open the event of an
+   * external wait: they may never record it
    * @throws {ReferenceError} If the stream or the event was disposed
    * @throws {CudaError} `cudaErrorStreamCaptureIsolation` if the stream is captured and the event was not recorded in
-   * the capture, `cudaErrorStreamCaptureMerge` if it was recorded in another one
+   * the capture, `cudaErrorStreamCaptureMerge` if it was recorded in another one, `cudaErrorIllegalState` for an
+   * external wait of a stream that is not captured
    */
-  wait(event: CudaEvent): void;
+  wait(event: CudaEvent, options?: ExternalOption): void;
 
   /**
    * Makes work that is enqueued from now on wait for the work so far of another stream, of any device. In a capture, a
@@ -341,19 +376,33 @@ export class CudaStream implements Disposable {
    */
   wait(stream: CudaStream): void;
 
-  wait(event: CudaEvent | CudaStream): void {
-    if (event instanceof CudaStream) return this.#waitForStream(event);
+  wait(event: CudaEvent | CudaStream, options?: ExternalOption): void {
+    if (event instanceof CudaStream) return this.#waitForStream(event, options);
     checkEvent(event, this.#session);
     try {
+      if (options !== undefined && isExternal(options, event, "wait")) {
+        const { captures } = this.#session;
+        captures.keepEvent(this, event, { keep: () => keepEvent(event), call: "cudaStreamWaitEvent" });
+        const { ordinal } = this.device;
+        this.#session.driver.streamWaitEvent(ordinal, this.unsafeHandle, handleOf(event), externalEvent);
+        return;
+      }
       this.#session.driver.streamWaitEvent(this.device.ordinal, this.unsafeHandle, handleOf(event));
       noteWait(event, this.#progress);
     } catch (error) {
-      throw cannot(`make a stream of device ${this.device.ordinal} wait for an event`, error);
+      const hint = isIllegalState(error) ? onlyInCaptures : undefined;
+      throw cannot(`make a stream of device ${this.device.ordinal} wait for an event`, error, hint);
     }
   }
 
-  #waitForStream(other: CudaStream): void {
+  #waitForStream(other: CudaStream, options: ExternalOption | undefined): void {
     checkStream(other, this.#session);
+    if (options !== undefined) {
+      checkOptions(options, externalOptions);
+      if (options.external) {
+        throw new TypeError("Cannot wait for a stream externally: record an event on it, and wait for that externally");
+      }
+    }
     if (other === this) return;
     const { driver, captures } = this.#session;
     const { ordinal } = other.device;
@@ -609,6 +658,24 @@ export class CudaStream implements Disposable {
       return undefined;
     }
   }
+}
+
+/** Checks the options of a record or a wait, and returns whether it is external. */
+function isExternal(options: ExternalOption, event: CudaEvent, action: "record" | "wait"): boolean {
+  checkOptions(options, externalOptions);
+  const { external = false } = options;
+  checkBoolean(external, "external of a record or a wait");
+  if (!external || !isInterprocess(event)) return external;
+  const why = action === "record"
+    ? "record it on a stream behind a launch"
+    : "their process may end before it records, and the launch would never be complete; wait for it before a launch";
+  throw new TypeError(
+    `Cannot ${action === "record" ? "record" : "wait for"} an event externally that other processes can open: ${why}`,
+  );
+}
+
+function isIllegalState(error: unknown): boolean {
+  return error instanceof CudaError && error.code === "cudaErrorIllegalState";
 }
 
 /** Whether an error is about a capture, and already says what to do. */
