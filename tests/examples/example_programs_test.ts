@@ -194,6 +194,14 @@ testPrograms("graph_by_hand adds numbers in a graph without a capture", async ({
   assertEquals(lines.filter((line) => /xlabel="(numbers|partial sums|sum)"/.test(line)).length, 3);
 });
 
+testPrograms("conditional_graph repeats steps until nothing changes", async ({ run }) => {
+  const { code, lines, errors } = await run("conditional_graph", ["--elements", "8"]);
+  assertEquals(code, 0, errors);
+  assertEquals(lines[0], "3 nodes, one of which repeats 4");
+  assertMatch(lines[1]!, /^launch 1: [1-9]\d+ steps, then an error of 0\.000\d+$/);
+  assertEquals(lines.slice(2), [lines[1]!.replace("1:", "2:"), "The temperatures rise evenly"]);
+});
+
 testPrograms("graph_memory uses scratch memory, and results that outlive launches", async ({ run }) => {
   const { code, lines, errors } = await run("graph_memory", ["--elements", "1000"]);
   assertEquals(code, 0, errors);

@@ -774,7 +774,8 @@ export class CudaGraphExec<Arguments extends GraphArguments = Record<never, neve
   }
 
   #handleOf(node: GraphNode): bigint {
-    if (node instanceof GraphNode && node.graph === this.graph) return node.unsafeHandle;
+    // Also nodes of the bodies of conditional nodes.
+    if (node instanceof GraphNode && partsOf(node.graph).root === this.#root) return node.unsafeHandle;
     throw new TypeError(`Cannot use ${whatIs(node)} as a node: give one of graph.nodes of the executable graph`);
   }
 

@@ -395,6 +395,7 @@ export function addEvent(
         "it before one",
     );
   }
+  parts.resources.hasEvents = true;
   return withUses((uses) => {
     uses.keep(event, () => keepEvent(event));
     // The library does not know when launches record the event.
@@ -459,6 +460,9 @@ export function addGraph(
   } catch (error) {
     throw cannot(what, error);
   }
+  const hasEvents = () =>
+    child.resources.hasEvents || child.nodes.some(({ type }) => type === "record" || type === "wait");
+  if (parts.around !== undefined && hasEvents()) refuseInBody(parts, call, "a graph with events");
   const node = addNode(parts, {
     what: "a graph",
     options,

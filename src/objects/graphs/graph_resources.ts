@@ -35,6 +35,8 @@ export class GraphResources {
   readonly freedOfOthers: Set<Allocation> = new Set();
   /** The memory that a capture has allocated that has not ended: streams of the capture use it. */
   readonly #captured = new Set<Allocation>();
+  /** Whether nodes record events or wait for events. */
+  hasEvents = false;
   /** What single nodes use, by their handles. */
   readonly #ofNodes = new Map<bigint, GraphResources>();
   /** Whether something else than the nodes in `#ofNodes` uses what is here. */
@@ -61,6 +63,7 @@ export class GraphResources {
     for (const [allocation, buffer] of other.owned) this.owned.set(allocation, buffer);
     for (const [allocation, buffer] of other.unfreed) this.unfreed.set(allocation, buffer);
     for (const allocation of other.freedOfOthers) this.freedOfOthers.add(allocation);
+    this.hasEvents ||= other.hasEvents;
     this.#add(other);
   }
 

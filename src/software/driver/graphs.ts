@@ -205,7 +205,8 @@ export function captureAndGraphCalls(
         fail(cudaErrorNumbers.cudaErrorStreamCaptureUnmatched, call);
       }
       captures.delete(capture);
-      if ((capture.isInvalidated || !capture.isJoined) && !capture.isIntoGraph) {
+      // Also a graph that has existed before, or the body of a node.
+      if (capture.isInvalidated || !capture.isJoined) {
         capture.graph.destroy();
         graphs.delete(capture.graph.handle);
       }

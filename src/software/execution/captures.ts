@@ -22,8 +22,6 @@ export class Capture {
   readonly graph: SoftwareGraph;
   readonly origin: Stream;
   readonly mode: number;
-  /** Whether the graph existed before the capture, and remains when the capture fails. */
-  readonly isIntoGraph: boolean;
   /** The captured streams. Maps each to the nodes on which its next work will depend. */
   readonly dependencies: Map<Stream, readonly SoftwareGraphNode[]>;
   isInvalidated = false;
@@ -42,7 +40,6 @@ export class Capture {
     this.graph = graph;
     this.origin = origin;
     this.mode = mode;
-    this.isIntoGraph = after !== undefined;
     this.dependencies = new Map([[origin, after ?? []]]);
     origin.capture = this;
   }

@@ -122,7 +122,8 @@ export class SoftwareGraph {
   isMoved = false;
   /** The graph with the conditional node whose body this one is. */
   readonly parent: SoftwareGraph | undefined;
-  #isDestroyed = false;
+  /** Whether the graph was destroyed. A capture that fails destroys the body that it was to fill. */
+  isDestroyed = false;
 
   constructor(
     handle: bigint,
@@ -225,7 +226,7 @@ export class SoftwareGraph {
       branching?.bodies.forEach((body) => body.destroy());
     }
     this.nodes.clear();
-    this.#isDestroyed = true;
+    this.isDestroyed = true;
     this.#releaseConditions();
   }
 
@@ -236,7 +237,7 @@ export class SoftwareGraph {
   }
 
   #releaseConditions(): void {
-    if (this.#isDestroyed && this.executables === 0) { for (const condition of this.conditions) condition.destroy(); }
+    if (this.isDestroyed && this.executables === 0) { for (const condition of this.conditions) condition.destroy(); }
   }
 }
 
@@ -266,6 +267,12 @@ class ExecutableNodes {
       throw new GraphError(cudaErrorInvalidValue, "cudaGraphInstantiate", { result, node: circular.handle });
     }
     const made = new Map<SoftwareGraphNode, ExecutableNode>();
+    const broken = nodes.find(({ operation }) => operation.branching?.bodies.some(({ isDestroyed }) => isDestroyed));
+    if (broken !== undefined) {
+      const { cudaErrorInvalidValue } = cudaErrorNumbers;
+      const result = graphInstantiateResult.nodeOperationNotSupported;
+      throw new GraphError(cudaErrorInvalidValue, "cudaGraphInstantiate", { result, node: broken.handle });
+    }
     for (const node of nodes) {
       const { operation } = node;
       made.set(node, {

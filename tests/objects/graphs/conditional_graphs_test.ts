@@ -94,6 +94,11 @@ testOnEachDriver("kernels decide which bodies run, and how often", async (cuda) 
     [0, 2, 0, 11, 22, 4, 9, 0],
     [5, 7, 0, 10, 0, 13, 9, 0],
   ]);
+  using exec = graph.instantiate();
+  const filled = selected.bodies[1]!.nodes[0]!;
+  exec.setEnabled(filled, false);
+  assert(!exec.isEnabled(filled));
+  assertThrows(() => graph.instantiate(), Error, "a graph with conditions has one executable graph");
 });
 
 testOnEachDriver("a stream is captured into a body, and into a graph behind nodes of it", async (cuda) => {
@@ -104,7 +109,7 @@ testOnEachDriver("a stream is captured into a body, and into a graph behind node
   const [body] = loop.bodies;
   const captured = stream.capture((capture) => {
     kernel("mix").launch({ ...one, stream }, cell(1), cell(7), 2);
-    kernel("countDown").launch({ ...one, stream }, condition as never, cell(0));
+    kernel("countDown").launch({ ...one, stream }, condition, cell(0));
     assertEquals(capture.dependencies().map(({ type, graph }) => [type, graph]), [["kernel", body]]);
     assertMatch(String(body), /being captured/);
   }, { into: body! });
@@ -239,11 +244,11 @@ testOnEachDriver("conditions, bodies and captures into graphs are refused where 
   const inner = body.createCondition();
   const refused: readonly (readonly [call: () => unknown, message: RegExp])[] = [
     [
-      () => kernel("decide").launch({ ...one, stream }, condition as never, cell(0)),
+      () => kernel("decide").launch({ ...one, stream }, condition, cell(0)),
       /^Cannot pass a condition to a kernel out/,
     ],
     [
-      () => stream.capture(() => kernel("decide").launch({ ...one, stream }, condition as never, cell(0))),
+      () => stream.capture(() => kernel("decide").launch({ ...one, stream }, condition, cell(0))),
       /outside its graph/,
     ],
     [() => graph.addKernel(kernel("decide"), one, foreign, cell(0)), /outside its graph/],
