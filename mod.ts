@@ -83,6 +83,7 @@ export {
   type PitchedData,
   type PitchOptions,
 } from "./src/memory/pitched_array.ts";
+export type { BatchCopy, CopyAttributes } from "./src/memory/copy_batch.ts";
 export type { CopyOptions } from "./src/memory/transfers/copies.ts";
 export type { FillOptions } from "./src/memory/transfers/copies.ts";
 export type { ReadOptions } from "./src/memory/transfers/reads.ts";

@@ -198,6 +198,10 @@ export const memcpyAttributesLayout = {
   byteLength: 24,
   fields: {
     "srcAccessOrder": { offset: 0, type: "int" },
+    "srcLocHint.type": { offset: 4, type: "int" },
+    "srcLocHint.id": { offset: 8, type: "int" },
+    "dstLocHint.type": { offset: 12, type: "int" },
+    "dstLocHint.id": { offset: 16, type: "int" },
     "flags": { offset: 20, type: "unsigned int" },
   },
 } as const;
@@ -501,9 +505,15 @@ export function batchParams(copies: readonly BatchedCopy[]): BatchParams {
   const attributes = new Uint8Array(firsts.length * byteLength);
   const view = new DataView(attributes.buffer);
   for (const [run, first] of firsts.entries()) {
-    const { sourceAccessOrder, preferOverlapWithCompute } = copies[Number(first)]!.attributes;
-    view.setInt32(run * byteLength + fields.srcAccessOrder.offset, sourceAccessOrder, true);
-    view.setUint32(run * byteLength + fields.flags.offset, preferOverlapWithCompute ? 1 : 0, true);
+    const { sourceAccessOrder, preferOverlapWithCompute, sourceLocation, destinationLocation } =
+      copies[Number(first)]!.attributes;
+    const at = run * byteLength;
+    view.setInt32(at + fields.srcAccessOrder.offset, sourceAccessOrder, true);
+    view.setInt32(at + fields["srcLocHint.type"].offset, sourceLocation?.type ?? 0, true);
+    view.setInt32(at + fields["srcLocHint.id"].offset, sourceLocation?.id ?? 0, true);
+    view.setInt32(at + fields["dstLocHint.type"].offset, destinationLocation?.type ?? 0, true);
+    view.setInt32(at + fields["dstLocHint.id"].offset, destinationLocation?.id ?? 0, true);
+    view.setUint32(at + fields.flags.offset, preferOverlapWithCompute ? 1 : 0, true);
   }
   const bytes = (begin: number) => new Uint8Array(words.buffer, 8 * begin, 8 * count);
   return {

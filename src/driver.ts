@@ -287,11 +287,14 @@ export interface PitchedCopy {
 export const sourceAccessOrder = { stream: 1, duringCall: 2, any: 3 } as const;
 
 /** The attributes of copies in a batch, as in `cudaMemcpyAttributes`. */
-export interface CopyAttributes {
+export interface BatchAttributes {
   /** One of `sourceAccessOrder`. */
   readonly sourceAccessOrder: number;
   /** `cudaMemcpyFlagPreferOverlapWithCompute`: whether the multiprocessors are better left to kernels. */
   readonly preferOverlapWithCompute: boolean;
+  /** Where a source that can be anywhere is expected: managed memory, or pageable memory that the device can read. */
+  readonly sourceLocation?: MemLocation | undefined;
+  readonly destinationLocation?: MemLocation | undefined;
 }
 
 /** A copy in a batch. */
@@ -299,7 +302,7 @@ export interface BatchedCopy {
   readonly destination: bigint | Uint8Array;
   readonly source: bigint | Uint8Array;
   readonly byteLength: number;
-  readonly attributes: CopyAttributes;
+  readonly attributes: BatchAttributes;
 }
 
 /** A node of a graph that runs a part of its bodies, as in `cudaConditionalNodeParams`. */

@@ -14,6 +14,7 @@ import { RecentLaunches } from "./objects/kernels/recent_launches.ts";
 import { CudaError } from "./support/errors.ts";
 import { EndedError, ignoreLoss, isLoss } from "./support/driver_errors.ts";
 import { type AwaitedWork, DeferredReleases } from "./support/waiting/deferred_releases.ts";
+import { type BatchCopy, type CopyAttributes, copyBatch } from "./memory/copy_batch.ts";
 import { ExportDataLayout } from "./memory/handles/export_data.ts";
 import { CompletedEvents, ReleaseStreams } from "./memory/freed_streams.ts";
 import { ManagedBudget } from "./memory/managed/managed_budget.ts";
@@ -198,6 +199,11 @@ export class Session {
     options: CaptureOptions<Arguments>,
   ): GraphCapture<Arguments> {
     return beginCapture(stream, this, options);
+  }
+
+  /** Copies a batch on a stream. */
+  copyBatch(stream: CudaStream, copies: readonly BatchCopy[], options: CopyAttributes): void {
+    copyBatch(this, stream, { copies, options });
   }
 
   /** Call when a capture has begun or ended: while there is one, the session's calls go through the layer of captures. */

@@ -196,6 +196,7 @@ async function withTakers(body: (takers: Readonly<Record<string, Taker>>) => Pro
       "DeviceBuffer.fill": { call: (options) => other.fill(1, options) },
       "DeviceBuffer.read": { call: (options) => other.read(Uint8Array, options) },
       "DeviceBuffer.readSync": { call: (options) => other.readSync(Uint8Array, options) },
+      "CudaStream.copyBatch": { call: (options) => stream.copyBatch([], options) },
       "DeviceBuffer.pitched": { call: (options) => other.pitched(Uint8Array, [4], options) },
       "HostBuffer.pitched": { call: (options) => host.pitched(Uint8Array, [4], options) },
       "MemoryPool.allocatePitched": { call: (options) => pool.allocatePitched(Uint8Array, [4], options) },

@@ -211,6 +211,8 @@ export type Types = [
   Assignable<declared.PoolKind, ours.PoolKind>,
   Assignable<declared.MemoryAdvice, ours.MemoryAdvice>,
   Assignable<declared.DiscardOptions, ours.DiscardOptions>,
+  Assignable<declared.CopyAttributes, ours.CopyAttributes>,
+  Assignable<declared.BatchCopy, ours.BatchCopy>,
   Assignable<declared.Extent, ours.Extent>,
   Assignable<declared.Origin, ours.Origin>,
   Assignable<declared.PitchOptions, ours.PitchOptions>,

@@ -137,6 +137,9 @@ const refusalToClone = cloneRefusal(
 /** Returns the allocation that a `PitchedArray` shows; undefined for another value, or for rows of a `HostBuffer`. */
 export let allocationOfRows: (value: unknown) => Allocation | undefined;
 
+/** Returns the rows of a `PitchedArray` for copies. Throws if its buffer was freed. */
+export let placeOfRows: (rows: PitchedArray<TypedArray>) => { readonly place: RowsPlace; readonly shape: RowsShape };
+
 /**
  * Rows of elements at equal distances, in slices at equal distances: a matrix, a column of it, an image, a volume, or a
  * region of one. It shows the memory of a buffer, or has memory of its own, from `MemoryPool.allocatePitched`. A kernel
@@ -197,6 +200,7 @@ export class PitchedArray<T extends TypedArray = TypedArray> implements Disposab
       const isRows = typeof value === "object" && value !== null && #isOwner in value;
       return isRows ? allocationOf(value.buffer as unknown) : undefined;
     };
+    placeOfRows = (rows) => ({ place: rows.#place(), shape: rows.#size() });
     setPitchedView((buffer, type, size, options) =>
       new PitchedArray(buffer, type, viewLayout(buffer, { type, size, options }))
     );
@@ -287,7 +291,7 @@ export class PitchedArray<T extends TypedArray = TypedArray> implements Disposab
    */
   copyFrom(source: PitchedArray<T> | PitchedData<T> | ArrayOf<T>, options?: OrStream<StreamOption>): void {
     const rows = source instanceof PitchedArray ? source : undefined;
-    if (rows !== undefined && sessionOf(rows) !== sessionOf(this)) throw errorOfAnotherCuda("copy rows");
+    if (rows !== undefined && sessionOfRows(rows) !== sessionOfRows(this)) throw errorOfAnotherCuda("copy rows");
     const stream = this.#stream(streamOf(options, copyFromOptions), copyFromOptions, rows);
     if (rows !== undefined) return this.#copyFromRows(rows, stream);
     const { data, layout } = arrayRows(source as PitchedData<T> | ArrayOf<T>, this);
@@ -300,7 +304,7 @@ export class PitchedArray<T extends TypedArray = TypedArray> implements Disposab
     const bytes = new Uint8Array(data.buffer as ArrayBuffer, data.byteOffset + layout.byteOffset, spanOf(size, layout));
     this.#attempt("copy", "to", stream, {}, () => {
       const { pitch, slicePitch } = layout;
-      enqueueRowsOfArray(sessionOf(this), { bytes, pitch, slicePitch }, target, { size, stream });
+      enqueueRowsOfArray(sessionOfRows(this), { bytes, pitch, slicePitch }, target, { size, stream });
     });
   }
 
@@ -320,7 +324,7 @@ export class PitchedArray<T extends TypedArray = TypedArray> implements Disposab
     checkRowsOverlap(from, to, size);
     const allocation = allocationOfRows(source);
     this.#attempt("copy", "to", stream, allocation === undefined ? {} : { source: allocation }, () => {
-      enqueueRows(sessionOf(this), from, to, { size, stream });
+      enqueueRows(sessionOfRows(this), from, to, { size, stream });
     });
   }
 
@@ -340,7 +344,7 @@ export class PitchedArray<T extends TypedArray = TypedArray> implements Disposab
       const advice = ArrayBuffer.isView(target) ? "use read for a typed array" : pitchedAdvice(target, this);
       throw new TypeError(`Cannot copy rows to ${whatIs(target, "PitchedArray")}: ${advice}`);
     }
-    if (sessionOf(target) !== sessionOf(this)) throw errorOfAnotherCuda("copy rows");
+    if (sessionOfRows(target) !== sessionOfRows(this)) throw errorOfAnotherCuda("copy rows");
     target.#copyFromRows(this, this.#stream(streamOf(options, copyToOptions), copyToOptions, target));
   }
 
@@ -364,7 +368,7 @@ export class PitchedArray<T extends TypedArray = TypedArray> implements Disposab
     const allocation = allocationOfRows(this);
     const elementSize = this.type.BYTES_PER_ELEMENT;
     try {
-      fillRows(sessionOf(this), place, bits, { size, elementSize, address, stream });
+      fillRows(sessionOfRows(this), place, bits, { size, elementSize, address, stream });
     } catch (error) {
       const what = `fill ${this.#elements()} of`;
       if (allocation !== undefined) throw refusedFill(what, error, allocation, stream);
@@ -393,7 +397,7 @@ export class PitchedArray<T extends TypedArray = TypedArray> implements Disposab
       if (spanOf(size, this) === 0) return new this.type(new ArrayBuffer(0));
       const waitOptions = signal === undefined ? {} : { signal };
       if ("bytes" in place) {
-        sessionOf(this).captures.refuseRead(stream);
+        sessionOfRows(this).captures.refuseRead(stream);
         await stream.finished(waitOptions);
         return this.#gathered();
       }
@@ -418,7 +422,7 @@ export class PitchedArray<T extends TypedArray = TypedArray> implements Disposab
     try {
       if (spanOf(size, this) === 0) return new this.type(new ArrayBuffer(0));
       if ("bytes" in place) {
-        sessionOf(this).captures.refuseRead(stream);
+        sessionOfRows(this).captures.refuseRead(stream);
         stream.synchronize();
         return this.#gathered();
       }
@@ -466,7 +470,7 @@ export class PitchedArray<T extends TypedArray = TypedArray> implements Disposab
         `Cannot ${action} without a stream: host memory has no stream of its own; give one, as in ${usage}`,
       );
     }
-    checkStream(stream, sessionOf(this), usage);
+    checkStream(stream, sessionOfRows(this), usage);
     return stream;
   }
 
@@ -524,7 +528,8 @@ export function newPitchedArray<T extends TypedArray>(
   return new PitchedArray(allocate(byteLength), type, layout);
 }
 
-function sessionOf({ buffer }: PitchedArray<TypedArray>): Session {
+/** Returns the session that the memory of rows belongs to. */
+export function sessionOfRows({ buffer }: PitchedArray<TypedArray>): Session {
   return isHostBuffer(buffer) ? sessionOfHost(buffer) : allocationOf(buffer).session;
 }
 
@@ -537,7 +542,7 @@ function ownStream({ buffer }: PitchedArray<TypedArray>): CudaStream | undefined
 }
 
 /** Returns "640 x 480", or "4" for a single row. */
-function sizeText({ width, height, depth }: { width: number; height: number; depth: number }): string {
+export function sizeText({ width, height, depth }: { width: number; height: number; depth: number }): string {
   if (depth !== 1) return `${width} x ${height} x ${depth}`;
   return height === 1 ? String(width) : `${width} x ${height}`;
 }
@@ -545,8 +550,8 @@ function sizeText({ width, height, depth }: { width: number; height: number; dep
 /** Checks and returns a size or a position, in which later numbers may be left out. */
 function checkedExtents(given: Extent | Origin, rest: number, what: string): [number, number, number] {
   if (!Array.isArray(given)) {
-    const advice = typeof given === "number" ? `[${given}]` : "an array, such as [640, 480]";
-    throw new TypeError(`Cannot use ${whatIs(given)} as ${what}: give ${advice}`);
+    const example = typeof given === "number" ? `[${given}, ${rest === 0 ? 0 : 480}]` : "[640, 480]";
+    throw new TypeError(`Cannot use ${whatIs(given)} as ${what}: give an array, such as ${example}`);
   }
   if (given.length < 1 || given.length > 3) {
     throw new RangeError(`Cannot use ${countOf(given.length, "number")} as ${what}: give one, two or three`);

@@ -26,6 +26,7 @@ import {
   type MemoryPool,
   open,
   type PhysicalMemory,
+  type PitchedArray,
   type ShareableHandle,
   type UnixSocket,
 } from "../../mod.ts";
@@ -57,6 +58,7 @@ export declare const bytes: Uint8Array<ArrayBuffer>;
 
 // These are used in tables, which are type-checked but not run.
 export declare const peer: CudaDevice;
+export declare const rows: PitchedArray<Float32Array>;
 export declare const event: CudaEvent;
 export declare const start: CudaEvent;
 export declare const other: CudaStream;

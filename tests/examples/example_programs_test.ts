@@ -202,6 +202,16 @@ testPrograms("conditional_graph repeats steps until nothing changes", async ({ r
   assertEquals(lines.slice(2), [lines[1]!.replace("1:", "2:"), "The temperatures rise evenly"]);
 });
 
+testPrograms("copies copies a window, a column and a batch", async ({ run }) => {
+  const { code, lines, errors } = await run("copies", ["--parts", "20"]);
+  assertEquals([code, errors], [0, ""]);
+  assertEquals(lines, [
+    "rows of 1920 bytes with a pitch of 2048: 4096 white pixels",
+    "a column of 512 elements, whose sum is 512",
+    "20 parts of 4096 bytes copied by one call",
+  ]);
+});
+
 testPrograms("graph_memory uses scratch memory, and results that outlive launches", async ({ run }) => {
   const { code, lines, errors } = await run("graph_memory", ["--elements", "1000"]);
   assertEquals(code, 0, errors);

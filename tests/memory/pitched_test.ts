@@ -275,7 +275,7 @@ testOnEachDriver("what cannot be rows, or be copied to them, is refused with the
     [view([NaN]), RangeError, "Cannot use NaN in the size of rows"],
     [view([]), RangeError, "Cannot use 0 numbers as the size of rows"],
     [view([1, 1, 1, 1]), RangeError, "Cannot use 4 numbers as the size of rows"],
-    [view(64), TypeError, "Cannot use 64 as the size of rows: give [64]"],
+    [view(64), TypeError, "Cannot use 64 as the size of rows: give an array, such as [64, 480]"],
     [view(["4"]), TypeError, "Cannot use a string as a number in the size of rows"],
     [view([4n]), TypeError, "Cannot use a bigint as a number in the size of rows"],
     [

@@ -14,6 +14,7 @@ import "./cases/graphs_by_hand.js";
 import "./cases/pools.js";
 import "./cases/allocations.js";
 import "./cases/copies.js";
+import "./cases/rows.js";
 import "./cases/reads.js";
 import "./cases/host_memory.js";
 import "./cases/managed_memory.js";

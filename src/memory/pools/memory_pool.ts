@@ -329,9 +329,11 @@ export class MemoryPool implements Disposable {
     size: Extent,
     options?: OrStream<StreamOption>,
   ): PitchedArray<T> {
-    const stream = this.#allocationStream(streamOf(options, allocatePitchedOptions));
-    checkStream(stream, this.#session);
-    return newPitchedArray(type, size, (byteLength) => new DeviceBuffer(this.#memory.allocate(byteLength, stream)));
+    return newPitchedArray(type, size, (byteLength) => {
+      const stream = this.#allocationStream(streamOf(options, allocatePitchedOptions));
+      checkStream(stream, this.#session);
+      return new DeviceBuffer(this.#memory.allocate(byteLength, stream));
+    });
   }
 
   /**

@@ -80,10 +80,10 @@ export function enqueueRows(
   const { driver, captures } = session;
   const copy = { source: pitched(source, from, size), destination: pitched(target, to, size), ...size };
   const handle = stream.unsafeHandle;
-  const [fromDevice, toDevice] = [deviceOf(source), deviceOf(target)];
+  const [fromDevice, toDevice] = [deviceOfRows(source), deviceOfRows(target)];
   if (fromDevice !== undefined && toDevice !== undefined && fromDevice !== toDevice && !captures.isActive) {
     driver.memcpy3DPeerAsync(stream.device.ordinal, copy, toDevice, fromDevice, handle);
-  } else driver.memcpy3DAsync(currentDevice(source, target, stream), copy, handle);
+  } else driver.memcpy3DAsync(currentDeviceOf(source, target, stream), copy, handle);
   for (const place of [source, target]) {
     if (!("bytes" in place)) place.allocation.noteUse(stream);
     else if (captures.isActive) captures.of(handle)?.resources.hostMemory.add(place.bytes.buffer);
@@ -91,15 +91,15 @@ export function enqueueRows(
 }
 
 /** Returns the device that memory is on; undefined for the host's, and for managed memory. */
-function deviceOf(place: RowsPlace): number | undefined {
+export function deviceOfRows(place: RowsPlace): number | undefined {
   if ("bytes" in place) return undefined;
   const { owner: { isHostMemory, isManaged }, device } = place.allocation;
   return isHostMemory || isManaged ? undefined : device.ordinal;
 }
 
 /** Returns the device to make current for a copy: that of the memory, if only one end is a device's. */
-function currentDevice(source: RowsPlace, target: RowsPlace, stream: CudaStream): number {
-  const onDevices = [source, target].filter((place): place is DeviceRows => deviceOf(place) !== undefined);
+export function currentDeviceOf(source: RowsPlace, target: RowsPlace, stream: CudaStream): number {
+  const onDevices = [source, target].filter((place): place is DeviceRows => deviceOfRows(place) !== undefined);
   const [only] = onDevices;
   return onDevices.length === 1 ? deviceForHostCopy(only!.allocation, stream).ordinal : stream.device.ordinal;
 }

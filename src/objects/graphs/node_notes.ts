@@ -163,6 +163,14 @@ export function notedCalls(base: Driver, note: NoteNode): Partial<Driver> {
       base.memsetD32Async(device, address, value, width, stream);
       fills(device, stream, { address, value, elementSize: 4, width, ...row });
     },
+    memsetD2D8Async(device, address, pitch, value, width, height, stream) {
+      base.memsetD2D8Async(device, address, pitch, value, width, height, stream);
+      fills(device, stream, { address, value, elementSize: 1, width, height, pitch });
+    },
+    memsetD2D16Async(device, address, pitch, value, width, height, stream) {
+      base.memsetD2D16Async(device, address, pitch, value, width, height, stream);
+      fills(device, stream, { address, value, elementSize: 2, width, height, pitch });
+    },
     memsetD2D32Async(device, address, pitch, value, width, height, stream) {
       base.memsetD2D32Async(device, address, pitch, value, width, height, stream);
       fills(device, stream, { address, value, elementSize: 4, width, height, pitch });

@@ -6,6 +6,7 @@ import { areOrderedByDefaultStream, defaultStream, externalEvent, type StreamKin
 import type { CudaGraph } from "../graphs/cuda_graph.ts";
 import type { GraphArguments } from "../graphs/graph_argument.ts";
 import type { CaptureOptions, GraphCapture } from "../graphs/graph_capture.ts";
+import type { BatchCopy, CopyAttributes } from "../../memory/copy_batch.ts";
 import type { OpenedObject } from "../opened_objects.ts";
 import { type Marker, Markers, PendingWork, StreamProgress } from "./stream_progress.ts";
 import { cannot, ignoreLoss } from "../../support/driver_errors.ts";
@@ -414,6 +415,42 @@ export class CudaStream implements Disposable {
     } catch (error) {
       throw cannot(`make a stream of device ${this.device.ordinal} wait for another one of device ${ordinal}`, error);
     }
+  }
+
+  /**
+   * Enqueues copies that may run in any order, or at once. None may read or write what another one writes.
+   *
+   * This is one call of CUDA for all copies of whole ranges, if the driver is of CUDA 12.8 or later. Copies of rows, and
+   * copies between devices, are one call each. So are all copies on a default stream and in a capture, where the graph
+   * has no order among them; attributes then have no effect, and `"during-call"` is refused.
+   *
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html
+   * @param copies What to copy. Each may have attributes of its own.
+   * @param options The attributes of all copies.
+   * @throws {RangeError} If a source and its target have different sizes, or a copy writes what another one reads or
+   * writes
+   * @throws {TypeError} If an argument has the wrong type
+   * @throws {ReferenceError} If a buffer was freed or the stream was disposed
+   *
+   * @example
+   * ```ts
+   * import { open } from "./mod.ts";
+   *
+   * using cuda = open();
+   * using stream = cuda.device(0).createStream();
+   * using pool = cuda.device(0).createPool();
+   * using all = pool.allocate(4 * 4096, stream);
+   * all.fill(1);
+   * const parts = Array.from({ length: 4 }, () => pool.allocate(4096, stream));
+   * stream.copyBatch(
+   *   parts.map((target, index) => ({ source: all.subarray(4096 * index, 4096 * (index + 1)), target })),
+   *   { preferOverlapWithCompute: true },
+   * );
+   * for (const part of parts) part.free();
+   * ```
+   */
+  copyBatch(copies: readonly BatchCopy[], options: CopyAttributes = {}): void {
+    this.#session.copyBatch(this, copies, options);
   }
 
   /**
