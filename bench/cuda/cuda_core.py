@@ -72,6 +72,10 @@ class Bench(TimedCalls):
             "launch-0": lambda request: self.launch(request, "empty_0", ()),
             "launch-3": lambda request: self.launch(request, "empty_3", self.numbers(1)),
             "launch-12": lambda request: self.launch(request, "empty_12", self.numbers(4)),
+            "graph-instantiate": self.graph_instantiate,
+            "graph-launch": self.graph_launch,
+            "kernels-launch": self.kernels_launch,
+            "graph-update": self.graph_update,
             "event-record": self.event_record,
             "stream-wait": self.stream_wait,
             "copy-to-device": self.copy_to_device,
@@ -121,6 +125,38 @@ class Bench(TimedCalls):
     def launch(self, request, name, arguments):
         kernel, config, stream = self.module.get_kernel(name), LaunchConfig(grid=1, block=1), self.stream
         return self.time_calls(request, launch, stream, config, kernel, *arguments)
+
+    def graph(self, request):
+        """Returns a finished graph builder with kernels that do nothing."""
+        kernel, config = self.module.get_kernel("empty_3"), LaunchConfig(grid=1, block=1)
+        arguments = self.numbers(1)
+        builder = self.device.create_graph_builder().begin_building("relaxed")
+        for _ in range(request["kernels"]):
+            launch(builder, config, kernel, *arguments)
+        return builder.end_building()
+
+    def graph_instantiate(self, request):
+        graph = self.graph(request)
+        return self.time_calls(request, lambda: graph.complete().close())
+
+    def graph_launch(self, request):
+        graph = self.graph(request).complete()
+        graph.upload(self.stream)
+        return self.time_calls(request, graph.launch, self.stream)
+
+    def kernels_launch(self, request):
+        kernel, config, stream = self.module.get_kernel("empty_3"), LaunchConfig(grid=1, block=1), self.stream
+        arguments, kernels = self.numbers(1), range(request["kernels"])
+
+        def launch_all():
+            for _ in kernels:
+                launch(stream, config, kernel, *arguments)
+
+        return self.time_calls(request, launch_all)
+
+    def graph_update(self, request):
+        graph, other = self.graph(request).complete(), self.graph(request)
+        return self.time_calls(request, graph.update, other)
 
     def event_record(self, request):
         # By default, events have no timing.

@@ -43,6 +43,8 @@ class Bench(TimedCalls):
             "launch-0": lambda request: self.launch(request, "empty_0", ()),
             "launch-3": lambda request: self.launch(request, "empty_3", self.numbers(1)),
             "launch-12": lambda request: self.launch(request, "empty_12", self.numbers(4)),
+            "graph-launch": self.graph_launch,
+            "kernels-launch": self.kernels_launch,
             "event-record": self.event_record,
             "stream-wait": self.stream_wait,
             "copy-to-device": self.copy_to_device,
@@ -103,6 +105,24 @@ class Bench(TimedCalls):
     def launch(self, request, name, arguments):
         kernel = self.module.get_function(name)
         return self.time_calls(request, kernel, (1,), (1,), arguments)
+
+    def graph_launch(self, request):
+        kernel, arguments = self.module.get_function("empty_3"), self.numbers(1)
+        self.stream.begin_capture()
+        for _ in range(request["kernels"]):
+            kernel((1,), (1,), arguments)
+        graph = self.stream.end_capture()
+        graph.upload(self.stream)
+        return self.time_calls(request, graph.launch, self.stream)
+
+    def kernels_launch(self, request):
+        kernel, arguments, kernels = self.module.get_function("empty_3"), self.numbers(1), range(request["kernels"])
+
+        def launch_all():
+            for _ in kernels:
+                kernel((1,), (1,), arguments)
+
+        return self.time_calls(request, launch_all)
 
     def event_record(self, request):
         event = cupy.cuda.Event(disable_timing=True)

@@ -151,6 +151,11 @@ public:
          }},
         {"launch-3", [this](const Request &request) { return launch3(request); }},
         {"launch-12", [this](const Request &request) { return launch12(request); }},
+        {"graph-instantiate", [this](const Request &request) { return graphInstantiate(request); }},
+        {"graph-launch", [this](const Request &request) { return graphLaunch(request); }},
+        {"kernels-launch", [this](const Request &request) { return kernelsLaunch(request); }},
+        {"graph-update", [this](const Request &request) { return graphUpdate(request); }},
+        {"graph-argument", [this](const Request &request) { return graphArgument(request); }},
         {"event-record", [this](const Request &request) { return eventRecord(request); }},
         {"stream-wait", [this](const Request &request) { return streamWait(request); }},
         {"copy-to-device", [this](const Request &request) { return copyToDevice(request); }},
@@ -290,6 +295,83 @@ private:
     return timeCalls(request, [&] {
       empty_12<<<1, 1, 0, streams[0]>>>(a, a, a, a, 2.5f, 2.5f, 2.5f, 2.5f, 1024, 1024, 1024, 1024);
     });
+  }
+
+  // A graph of kernels that do nothing, one behind the other.
+  struct Graph {
+    cudaGraph_t graph;
+
+    Graph(const Request &request, cudaStream_t stream, unsigned *x) {
+      CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
+      for (size_t i = 0; i < request.number("kernels", 1); i++) empty_3<<<1, 1, 0, stream>>>(x, 2.5f, 1024);
+      CHECK(cudaStreamEndCapture(stream, &graph));
+    }
+    Graph(const Graph &) = delete;
+    ~Graph() { cudaGraphDestroy(graph); }
+
+    cudaGraphExec_t instantiate() const {
+      cudaGraphExec_t exec;
+      CHECK(cudaGraphInstantiate(&exec, graph, 0));
+      return exec;
+    }
+  };
+
+  Times graphInstantiate(const Request &request) {
+    Buffer x(pool, 1024, streams[0]);
+    Graph graph(request, streams[0], x.as<unsigned>());
+    return timeCalls(request, [&] { CHECK(cudaGraphExecDestroy(graph.instantiate())); });
+  }
+
+  Times graphLaunch(const Request &request) {
+    Buffer x(pool, 1024, streams[0]);
+    Graph graph(request, streams[0], x.as<unsigned>());
+    cudaGraphExec_t exec = graph.instantiate();
+    CHECK(cudaGraphUpload(exec, streams[0]));
+    Times times = timeCalls(request, [&] { CHECK(cudaGraphLaunch(exec, streams[0])); });
+    CHECK(cudaGraphExecDestroy(exec));
+    return times;
+  }
+
+  Times kernelsLaunch(const Request &request) {
+    Buffer x(pool, 1024, streams[0]);
+    size_t kernels = request.number("kernels", 1);
+    return timeCalls(request, [&] {
+      for (size_t i = 0; i < kernels; i++) empty_3<<<1, 1, 0, streams[0]>>>(x.as<unsigned>(), 2.5f, 1024);
+    });
+  }
+
+  Times graphUpdate(const Request &request) {
+    Buffer x(pool, 1024, streams[0]);
+    Graph graph(request, streams[0], x.as<unsigned>()), other(request, streams[0], x.as<unsigned>());
+    cudaGraphExec_t exec = graph.instantiate();
+    Times times = timeCalls(request, [&] {
+      cudaGraphExecUpdateResultInfo result;
+      CHECK(cudaGraphExecUpdate(exec, other.graph, &result));
+    });
+    CHECK(cudaGraphExecDestroy(exec));
+    return times;
+  }
+
+  Times graphArgument(const Request &request) {
+    Buffer x(pool, 1024, streams[0]);
+    Graph graph(request, streams[0], x.as<unsigned>());
+    cudaGraphExec_t exec = graph.instantiate();
+    std::vector<cudaGraphNode_t> nodes(request.number("kernels", 1));
+    size_t count = nodes.size();
+    CHECK(cudaGraphGetNodes(graph.graph, nodes.data(), &count));
+    unsigned *address = x.as<unsigned>(), length = 1024;
+    float a = 0;
+    void *arguments[] = {&address, &a, &length};
+    cudaKernelNodeParams parameters = {};
+    parameters.func = reinterpret_cast<void *>(empty_3);
+    parameters.gridDim = parameters.blockDim = dim3(1);
+    parameters.kernelParams = arguments;
+    Times times = timeCalls(request, [&] {
+      a++;
+      for (cudaGraphNode_t node : nodes) CHECK(cudaGraphExecKernelNodeSetParams(exec, node, &parameters));
+    });
+    CHECK(cudaGraphExecDestroy(exec));
+    return times;
   }
 
   Times eventRecord(const Request &request) {

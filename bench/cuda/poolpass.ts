@@ -9,6 +9,7 @@ import { callWorkloads } from "./call_workloads.ts";
 import { copyWorkloads } from "./copy_workloads.ts";
 import { pointerWorkloads } from "./pointer_workloads.ts";
 import { openFixture } from "./fixture.ts";
+import { graphWorkloads } from "./graph_workloads.ts";
 
 const fixture = openFixture();
 const { cuda, device } = fixture;
@@ -17,6 +18,7 @@ const workloads = {
   ...awaitWorkloads(fixture),
   ...copyWorkloads(fixture),
   ...pointerWorkloads(fixture),
+  ...graphWorkloads(fixture),
 };
 await answerRequests(
   {

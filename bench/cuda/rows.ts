@@ -70,6 +70,7 @@ export function allRows({ isSoftware }: { isSoftware: boolean }): readonly Row[]
     ...randomAllocationRows(),
     ...awaitRows(largest),
     ...callRows(),
+    ...graphRows(),
     ...pointerRows(isSoftware ? 2 ** 16 : 2 ** 20),
     ...copyRows(4, largest),
     ...memoryRows(largest),
@@ -164,6 +165,24 @@ function callRows(): Row[] {
     calls("launch, 12 arguments", "launch-12", 200),
     { ...calls("event record", "event-record", 500), goal: { ofNative: 1.5 } },
     { ...calls("stream wait", "stream-wait", 500), goal: { ofNative: 1.5 } },
+  ];
+}
+
+/** Returns the rows of graphs of small kernels. "20 launches" is what a graph of 20 kernels replaces. */
+function graphRows(): Row[] {
+  const row = (name: string, work: string, kernels: number, goal?: Goal): Row => {
+    // The launches of a batch must fit the stream's queue.
+    const { parameters, ...row } = calls(name, work, 10);
+    return { ...row, parameters: { ...parameters, kernels }, ...goal === undefined ? {} : { goal } };
+  };
+  const goal: Goal = { ofNative: 1.1 };
+  return [
+    row("instantiate a graph, 20 kernels", "graph-instantiate", 20, goal),
+    row("launch a graph, 20 kernels", "graph-launch", 20, goal),
+    row("20 launches", "kernels-launch", 20),
+    row("launch a graph, 80 kernels", "graph-launch", 80, goal),
+    row("update a graph by another, 20 kernels", "graph-update", 20, goal),
+    row("change an argument of 20 kernels of a graph", "graph-argument", 20, goal),
   ];
 }
 

@@ -32,6 +32,8 @@ class Bench(TimedCalls):
     def works(self):
         if not self.uses_pool:
             return {
+                "graph-launch": self.graph_launch,
+                "kernels-launch": self.kernels_launch,
                 "allocate-free-cached": self.allocate_free,
                 "allocate-free-random-cached": self.allocate_free_random,
             }
@@ -88,6 +90,24 @@ class Bench(TimedCalls):
         finally:
             if not self.uses_pool:
                 torch.cuda.empty_cache()
+
+    def graph_launch(self, request):
+        """PyTorch has no kernels that do nothing: adds 1 to one number."""
+        number, kernels = torch.zeros(1, device="cuda"), range(request["kernels"])
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=self.stream):
+            for _ in kernels:
+                number.add_(1)
+        return self.time_calls(request, graph.replay)
+
+    def kernels_launch(self, request):
+        number, kernels = torch.zeros(1, device="cuda"), range(request["kernels"])
+
+        def launch_all():
+            for _ in kernels:
+                number.add_(1)
+
+        return self.time_calls(request, launch_all)
 
     def event_record(self, request):
         event = torch.cuda.Event()
