@@ -121,6 +121,15 @@ testPrograms("ready_event: the consumer's stream waits for the producer's", asyn
   ]);
 });
 
+testPrograms("graph_frames: another process reads one frame while the graph writes the next", async (start) => {
+  const { code, errors } = await finish(start("graph_frames", ["--frames", "12"]));
+  assertEquals(code, 0, errors);
+  assertEquals(errors.trim().split("\n"), [
+    "[reader] All words of 12 frames are right",
+    "[writer] One graph has written 12 frames",
+  ]);
+});
+
 testPrograms("programs name the arguments that they cannot use", async (start) => {
   for (
     const [args, message] of [[["--devices", "0"], "whole number from 1"], [
