@@ -135,11 +135,13 @@ export function copyBatch(
       });
     }
     for (const [device, batch] of batches) driver.memcpyBatchAsync(device, batch, handle);
+  } catch (error) {
+    throw cannot(`copy a batch of ${countOf(checked.length, "copy")} on device ${stream.device.ordinal}`, error);
+  } finally {
+    // Of a batch that fails, CUDA may have enqueued a part.
     for (const place of checked.flatMap(({ source, target }) => [source, target])) {
       if (!("bytes" in place)) place.allocation.noteUse(stream);
     }
-  } catch (error) {
-    throw cannot(`copy a batch of ${countOf(checked.length, "copy")} on device ${stream.device.ordinal}`, error);
   }
 }
 

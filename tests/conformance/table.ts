@@ -23,6 +23,7 @@ import { situations as linking } from "./situations/linking.ts";
 import { situations as modules } from "./situations/modules.ts";
 import { situations as nonPeers } from "./situations/non_peers.ts";
 import { situations as nullPools } from "./situations/null_pools.ts";
+import { situations as pitchedCopies } from "./situations/pitched_copies.ts";
 import { situations as pointers } from "./situations/pointers.ts";
 import { situations as poolAccess } from "./situations/pool_access.ts";
 import { situations as poolAttributes } from "./situations/pool_attributes.ts";
@@ -69,6 +70,7 @@ const rowsByFile: Readonly<Record<string, readonly Situation[]>> = {
   modules,
   linking,
   copies,
+  pitched_copies: pitchedCopies,
   pointers,
   ipc_events: ipcEvents,
   ipc_memory: ipcMemory,

@@ -283,33 +283,61 @@ export function copyAndFillCalls(
     return { stream: target, bytes };
   };
 
+  /** What must not change about a fill in an executable graph. */
+  const fixedOfFill = ({ elementSize, width, height, pitch }: GraphFill): readonly unknown[] =>
+    height > 1 ? [height, width, pitch, elementSize] : [height];
+
   /** Enqueues a fill of rows. */
   const fillRows = (device: number, stream: bigint, fill: GraphFill, call: string): void => {
     const { address, value, elementSize, width, height, pitch } = fill;
     const isEmpty = width === 0 || height === 0;
-    const isWrong = pitch % elementSize !== 0 || height > 1 && pitch < elementSize * width;
+    // CUDA ignores the pitch of a single row.
+    const distance = height > 1 ? pitch : elementSize * width;
+    const isWrong = distance % elementSize !== 0 || distance < elementSize * width;
     if (!isEmpty && isWrong) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
-    const byteLength = isEmpty ? 0 : (height - 1) * pitch + elementSize * width;
+    const byteLength = isEmpty ? 0 : (height - 1) * distance + elementSize * width;
     const to = rangeToFill(address, byteLength, { alignment: elementSize, device, stream, call });
-    const rows = { value, width, pitch: pitch / elementSize, height: isEmpty ? 0 : height };
-    core.submit(to.stream, copies.fillRowsOperation(elementsOf(to.bytes, elementSize), rows));
+    if (isEmpty) return;
+    const rows = { value, width, pitch: distance / elementSize, height };
+    const operation = copies.fillRowsOperation(elementsOf(to.bytes, elementSize), rows);
+    core.submit(to.stream, { ...operation, fixed: fixedOfFill(fill) });
   };
 
-  /** Throws unless CUDA accepts the pitches of a copy of rows. */
-  const checkPitches = ({ destination, source, width, height, depth }: PitchedCopy, call: string): void => {
-    for (const { pitch, rows } of [destination, source]) {
-      const isWrong = pitch < width || pitch > maxPitch || depth > 1 && rows < height;
+  /**
+   * Returns a copy of rows with the distances that CUDA uses: a pitch of 0 is the width, and 0 rows to a slice are those
+   * that are copied. Undefined if there are no bytes to copy. Throws unless CUDA accepts the distances.
+   */
+  const withDistances = (copy: PitchedCopy, call: string): PitchedCopy | undefined => {
+    const { width, height, depth } = copy;
+    const ends = [copy.destination, copy.source].map(({ memory, pitch, rows }) => {
+      const isWrong = pitch !== 0 && pitch < width || rows !== 0 && rows < height ||
+        pitch > maxPitch && height * depth > 1;
       if (isWrong) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
-    }
+      return { memory, pitch: pitch === 0 ? width : pitch, rows: rows === 0 ? height : rows };
+    });
+    return width * height * depth === 0 ? undefined : { ...copy, destination: ends[0]!, source: ends[1]! };
   };
 
   /** Returns one end of a copy of rows. */
-  const rowsAt = (end: PitchedMemory, { width, height, depth }: PitchedCopy, use: RangeUse) => {
-    const isEmpty = width === 0 || height === 0 || depth === 0;
-    const byteLength = isEmpty ? 0 : ((depth - 1) * end.rows + height - 1) * end.pitch + width;
+  const rowsAt = (
+    end: PitchedMemory,
+    { width, height, depth }: PitchedCopy,
+    use: RangeUse,
+    range: (address: bigint, byteLength: number, use: RangeUse) => Uint8Array = rangeForHostCopy,
+  ) => {
+    const byteLength = ((depth - 1) * end.rows + height - 1) * end.pitch + width;
     if (typeof end.memory !== "bigint") return core.hostMemory.bytesOf(end.memory.subarray(0, byteLength));
-    return rangeForHostCopy(end.memory, byteLength, use);
+    return range(end.memory, byteLength, use);
   };
+
+  /** Returns bytes for a copy between peers: not those of a pool in host memory, which belong to no device. */
+  const rangeForPeerCopy = (address: bigint, byteLength: number, use: RangeUse): Uint8Array =>
+    memory.range(
+      address,
+      byteLength,
+      use,
+      (allocation) => !isPoolMemory(allocation) || allocation.pool.device !== undefined,
+    );
 
   /** What must not change about a copy of rows in an executable graph: all of it. */
   const fixedOf = ({ destination, source, width, height, depth }: PitchedCopy): readonly unknown[] => {
@@ -318,10 +346,11 @@ export function copyAndFillCalls(
   };
 
   const calls: CopyAndFillCalls = {
-    memcpy3DAsync(device, copy, stream, onUninitialized) {
+    memcpy3DAsync(device, given, stream, onUninitialized) {
       const call = "cudaMemcpy3DAsync";
       const target = streams.target(device, stream, call);
-      checkPitches(copy, call);
+      const copy = withDistances(given, call);
+      if (copy === undefined) return;
       const to = rowsAt(copy.destination, copy, { device, call, flags: readWrite });
       const from = rowsAt(copy.source, copy, { device, call, flags: read });
       const { memory: source } = copy.source;
@@ -331,31 +360,40 @@ export function copyAndFillCalls(
       copies.copyRows(target, { to, from }, copy, { fixed: fixedOf(copy), ...found });
       devices.check(target.device, call);
     },
-    memcpy3DPeerAsync(device, copy, destinationDevice, sourceDevice, stream) {
+    memcpy3DPeerAsync(device, given, destinationDevice, sourceDevice, stream) {
       const call = "cudaMemcpy3DPeerAsync";
       const target = streams.target(device, stream, call);
       core.captures.checkWait(target, call);
       devices.check(destinationDevice, call);
       devices.check(sourceDevice, call);
-      checkPitches(copy, call);
-      const to = rowsAt(copy.destination, copy, { device: destinationDevice, call, flags: readWrite });
-      const from = rowsAt(copy.source, copy, { device: sourceDevice, call, flags: read });
+      const copy = withDistances(given, call);
+      if (copy === undefined) return;
+      const to = rowsAt(
+        copy.destination,
+        copy,
+        { device: destinationDevice, call, flags: readWrite },
+        rangeForPeerCopy,
+      );
+      const from = rowsAt(copy.source, copy, { device: sourceDevice, call, flags: read }, rangeForPeerCopy);
       copies.copyRows(target, { to, from }, copy, { fixed: fixedOf(copy) });
     },
     memcpyBatchAsync(device, batch, stream) {
       const call = "cudaMemcpyBatchAsync";
       const target = streams.target(device, stream, call);
-      const isKnown = ({ attributes }: (typeof batch)[number]) => knownOrders.includes(attributes.sourceAccessOrder);
-      if (target.isDefault || batch.length === 0 || !batch.every(isKnown)) {
+      const isPossible = ({ byteLength, attributes }: (typeof batch)[number]) =>
+        byteLength > 0 && knownOrders.includes(attributes.sourceAccessOrder);
+      if (target.isDefault || batch.length === 0 || !batch.every(isPossible)) {
         fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
       }
       if (target.capture !== undefined) fail(cudaErrorNumbers.cudaErrorStreamCaptureUnsupported, call);
-      const operations = batch.map(({ destination, source, byteLength }) => {
+      // Copies before one that fails are enqueued.
+      for (const { destination, source, byteLength, attributes } of batch) {
         const to = endOf(destination, byteLength, { device, call, flags: readWrite });
-        const from = endOf(source, byteLength, { device, call, flags: read });
-        return copies.copyOperation(to.bytes, from.bytes);
-      });
-      for (const operation of operations) core.submit(target, operation);
+        const { bytes } = endOf(source, byteLength, { device, call, flags: read });
+        const isReadNow = attributes.sourceAccessOrder === sourceAccessOrder.duringCall ||
+          typeof source !== "bigint" && !core.hostMemory.has(source.buffer);
+        copies.copy(target, to.bytes, isReadNow ? new Uint8Array(bytes) : bytes);
+      }
     },
     memcpyHtoDAsync(device, destination, source, stream) {
       const call = "cudaMemcpyAsync";
@@ -382,16 +420,8 @@ export function copyAndFillCalls(
       core.captures.checkWait(target, call);
       devices.check(destinationDevice, call);
       devices.check(sourceDevice, call);
-      // Accepts allocations from pools of host memory, which belong to no device.
-      const isPermitted = (allocation: AnyAllocation) =>
-        !isPoolMemory(allocation) || allocation.pool.device !== undefined;
-      const to = memory.range(
-        destination,
-        byteLength,
-        { call, device: destinationDevice, flags: readWrite },
-        isPermitted,
-      );
-      const from = memory.range(source, byteLength, { call, device: sourceDevice, flags: read }, isPermitted);
+      const to = rangeForPeerCopy(destination, byteLength, { call, device: destinationDevice, flags: readWrite });
+      const from = rangeForPeerCopy(source, byteLength, { call, device: sourceDevice, flags: read });
       copies.copy(target, to, from);
     },
     memsetAsync(device, address, byte, byteLength, stream) {
@@ -458,7 +488,7 @@ export function copyAndFillCalls(
       const count = isPitched ? (height - 1) * pitch / elementSize + width : width;
       const bytes = memory.range(address, count * elementSize, { call, device, flags: readWrite });
       const to = elementsOf(bytes, elementSize);
-      const fixed = isPitched ? [height, width, pitch, elementSize] : [height];
+      const fixed = fixedOfFill({ address, value, elementSize, width, height, pitch });
       const operation = isPitched
         ? copies.fillRowsOperation(to, { value, width, pitch: pitch / elementSize, height })
         : copies.fillOperation(to, value);
