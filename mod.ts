@@ -28,6 +28,13 @@ export { version } from "./src/support/version.ts";
 export { Cuda } from "./src/objects/cuda.ts";
 export { CudaDevice } from "./src/objects/cuda_device.ts";
 export type { DeviceAttributeName } from "./src/support/device_attributes.ts";
+export { CudaStream, type ExternalOption, type StreamOptions } from "./src/objects/streams/cuda_stream.ts";
+export type { OrStream, StreamOption } from "./src/objects/streams/stream_option.ts";
+export { CudaEvent, type EventOptions } from "./src/objects/streams/cuda_event.ts";
+export type { WaitOptions } from "./src/support/waiting/waiting.ts";
+export type { BenchmarkOptions, BenchmarkResult } from "./src/objects/benchmark.ts";
+
+// Graphs: work that is captured or added once, and launched often.
 export {
   type ArgumentUpdate,
   type BoundArgument,
@@ -40,13 +47,15 @@ export { CudaGraph, CudaGraphExec, type DotOptions, type InstantiateOptions } fr
 export { GraphNode, type GraphNodeType } from "./src/objects/graphs/graph_node.ts";
 export type { ConditionalOptions, KernelNodeOptions, NodeOptions } from "./src/objects/graphs/graph_nodes.ts";
 export { type ConditionOptions, GraphCondition } from "./src/objects/graphs/graph_condition.ts";
+export type {
+  CopyNodeParameters,
+  EventNodeParameters,
+  FillNodeParameters,
+  KernelNodeParameters,
+  NodeParameters,
+} from "./src/objects/graphs/node_parameters.ts";
 export type { GraphMemory } from "./src/objects/graphs/graph_memory.ts";
 export { type CaptureOptions, GraphCapture } from "./src/objects/graphs/graph_capture.ts";
-export { CudaStream, type ExternalOption, type StreamOptions } from "./src/objects/streams/cuda_stream.ts";
-export type { OrStream, StreamOption } from "./src/objects/streams/stream_option.ts";
-export { CudaEvent, type EventOptions } from "./src/objects/streams/cuda_event.ts";
-export type { WaitOptions } from "./src/support/waiting/waiting.ts";
-export type { BenchmarkOptions, BenchmarkResult } from "./src/objects/benchmark.ts";
 
 // Memory: pools, and what is allocated from them or without them.
 export type { DiscardOptions, MemoryAdvice } from "./src/memory/managed/memory_advice.ts";

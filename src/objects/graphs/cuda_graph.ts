@@ -49,6 +49,7 @@ import { GraphResources, type GraphUser } from "./graph_resources.ts";
 import { ExecMemory } from "./exec_memory.ts";
 import { ExecParameters } from "./exec_parameters.ts";
 import type { ArgumentUpdate, GraphArguments, LaunchArguments } from "./graph_argument.ts";
+import { type NodeParameters, setNode } from "./node_parameters.ts";
 import type { NamedArguments } from "./named_arguments.ts";
 import { NodeNotes } from "./node_notes.ts";
 
@@ -739,6 +740,35 @@ export class CudaGraphExec<Arguments extends GraphArguments = Record<never, neve
     if (this.#lost === undefined) return;
     const { freed } = this.#memory;
     this.#lost = freed && ((action) => errorOfFreed(action, freed));
+  }
+
+  /**
+   * Changes one node of `graph`: later launches run it with the new parameters. What is left out stays. Launches that
+   * were enqueued keep theirs. If it throws, nothing has changed. Where it sets an argument or memory, later updates of a
+   * named argument do not change the node any more.
+   *
+   * @param node A kernel, a copy, a fill, or a record of an event or a wait for one.
+   * @param parameters For a kernel `{ kernel, grid, block, sharedMemoryBytes, args }`, for a copy `{ source, target }`,
+   * for a fill `{ target, value }`, for a record or a wait `{ event }`.
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__GRAPH.html
+   * @throws {TypeError} If the node is not a node of `graph`, has other parameters or was added by other code, or a
+   * parameter has the wrong type. Also throws what `CudaKernel.launch` throws for the arguments of a kernel
+   * @throws {RangeError} If a buffer is shorter than the copy or the fill, or a number is out of range
+   * @throws {ReferenceError} If a buffer was freed, or the executable graph was disposed
+   * @throws {CudaError} `cudaErrorInvalidValue` for memory of another device or kind in a copy
+   *
+   * @example
+   * ```ts ignore
+   * const kernel = graph.nodes.find(({ kernel }) => kernel?.name === "saxpy")!;
+   * exec.setParameters(kernel, { grid: 8, args: [2048, 0.5, x, y] });
+   * ```
+   */
+  setParameters(node: GraphNode, parameters: NodeParameters): void {
+    this.#handleOf(node);
+    const { ordinal } = this.#device;
+    const changed = { session: this.#session, device: ordinal, exec: this.unsafeHandle, root: this.#root };
+    const own = { parameters: this.#parameters, resources: this.#resources };
+    if (setNode({ ...changed, ...own }, node, parameters)) this.#findFreed();
   }
 
   /**

@@ -3,18 +3,17 @@
  *
  * @module
  */
-import type { Driver, GraphCopy, GraphFill, KernelLaunch } from "../../driver.ts";
 import { allocationOf, type DeviceBuffer } from "../../memory/device_buffer.ts";
 import { HostBuffer } from "../../memory/transfers/host_buffer.ts";
 import type { Session } from "../../session.ts";
 import { cannot, ignoreLoss } from "../../support/driver_errors.ts";
 import { CudaError } from "../../support/errors.ts";
 import { RangeError, TypeError } from "../../support/program_errors.ts";
-import { countOf } from "../../support/printing.ts";
 import { shown } from "../../support/validation.ts";
-import { type CudaKernel, kernelParameter, type KernelParameterPlace } from "../kernels/cuda_kernel.ts";
+import { kernelParameter, type KernelParameterPlace } from "../kernels/cuda_kernel.ts";
 import type { KernelArgument } from "../kernels/kernel_arguments.ts";
 import type { ExecMemory, NodeMemory } from "./exec_memory.ts";
+import { type CopyEnd, ExecCopy, ExecFill, ExecKernel, type ExecNode } from "./exec_nodes.ts";
 import {
   argumentNamed,
   type ArgumentPlace,
@@ -23,9 +22,8 @@ import {
   type NamedArgument,
   type NamedArguments,
   placesOf,
-  sizeOfFill,
 } from "./named_arguments.ts";
-import { type CopyNote, copyOfLaunch, type FillNote, type KernelNote, type NodeNotes } from "./node_notes.ts";
+import type { KernelNote, NodeNotes } from "./node_notes.ts";
 
 /** What the parameters of an executable graph are made of. */
 export interface ParametersSource {
@@ -36,148 +34,11 @@ export interface ParametersSource {
   readonly memory: ExecMemory;
 }
 
-/** A node of an executable graph, with the parameters that it has now. */
-abstract class ExecNode {
-  readonly node: bigint;
-  /** Whether the current call changes the node. */
-  isChanged = false;
-  /** The memory that the node has used before the current call. Undefined if the call has not changed it. */
-  usedBefore: readonly NodeMemory[] | undefined;
-
-  constructor(node: bigint) {
-    this.node = node;
-  }
-
-  /** What the node is in messages. */
-  abstract readonly name: string;
-  /** The program's memory that the node uses: once for each parameter, end or target. */
-  abstract readonly uses: readonly NodeMemory[];
-  /** Advice for parameters that CUDA does not accept. */
-  abstract readonly hint: string | undefined;
-  /** Throws if the parameters do not fit each other. */
-  check(): void {}
-  /** Gives CUDA the parameters. */
-  abstract send(driver: Driver, exec: bigint): void;
-}
-
-/** A kernel of an executable graph. */
-export class ExecKernel extends ExecNode {
-  readonly kernel: CudaKernel;
-  readonly launch: KernelLaunch;
-  /** The program's memory among the arguments, by its place in `launch.buffers`. */
-  readonly memory: (NodeMemory | undefined)[] = [];
-  readonly hint = undefined;
-
-  constructor(node: bigint, { kernel, launch, parameterBytes, addresses }: KernelNote, driver: Driver) {
-    super(node);
-    this.kernel = kernel;
-    this.launch = copyOfLaunch(driver, launch, parameterBytes);
-    for (const { place, memory } of addresses) this.memory[place] = memory;
-  }
-
-  get name(): string {
-    return `the kernel ${this.kernel.name}`;
-  }
-
-  get uses(): readonly NodeMemory[] {
-    return this.memory.filter((memory) => memory !== undefined);
-  }
-
-  /** Replaces the memory at a place of `launch.buffers`. */
-  use(place: number, memory: NodeMemory | undefined): void {
-    this.memory[place] = memory;
-    const isAllocation = memory !== undefined && "owner" in memory;
-    (this.launch.buffers as unknown[])[place] = isAllocation ? memory : undefined;
-  }
-
-  send(driver: Driver, exec: bigint): void {
-    driver.graphExecKernelNodeSetParams(exec, this.node, this.launch);
-  }
-}
-
-const ofOneKind =
-  "CUDA changes a copy only to memory of the same device and kind, such as from pool to pool; instantiate " +
-  "a graph that was captured with the other memory";
-
-/** A copy of an executable graph. */
-export class ExecCopy extends ExecNode {
-  readonly copy: { -readonly [Name in keyof GraphCopy]: GraphCopy[Name] };
-  readonly #device: number;
-  readonly #memory: { source: NodeMemory | undefined; destination: NodeMemory | undefined };
-  readonly hint: string = ofOneKind;
-
-  constructor(node: bigint, { device, copy }: CopyNote, memory: ExecMemory) {
-    super(node);
-    this.#device = device;
-    this.copy = { ...copy };
-    this.#memory = { source: memory.find(copy.source), destination: memory.find(copy.destination) };
-  }
-
-  get name(): string {
-    return `the copy of ${countOf(this.copy.byteLength, "byte")}`;
-  }
-
-  get uses(): readonly NodeMemory[] {
-    const { source, destination } = this.#memory;
-    return [source, destination].filter((memory) => memory !== undefined);
-  }
-
-  memoryAt(end: CopyEnd): NodeMemory | undefined {
-    return this.#memory[end];
-  }
-
-  /** Replaces an end. */
-  use(end: CopyEnd, place: bigint | Uint8Array, memory: NodeMemory | undefined): void {
-    this.copy[end] = place;
-    this.#memory[end] = memory;
-  }
-
-  override check(): void {
-    const { source, destination, byteLength } = this.copy;
-    if (typeof source !== "bigint" || typeof destination !== "bigint") return;
-    const distance = source > destination ? source - destination : destination - source;
-    if (distance >= byteLength) return;
-    throw new RangeError(`Cannot change ${this.name} of a graph: its source and its target overlap`);
-  }
-
-  send(driver: Driver, exec: bigint): void {
-    driver.graphExecMemcpyNodeSetParams(this.#device, exec, this.node, this.copy);
-  }
-}
-
-/** The end of a copy. */
-export type CopyEnd = "source" | "destination";
-
-/** A fill of an executable graph. */
-export class ExecFill extends ExecNode {
-  readonly fill: { -readonly [Name in keyof GraphFill]: GraphFill[Name] };
-  readonly #device: number;
-  memory: NodeMemory | undefined;
-  readonly hint: string = "CUDA fills memory of a device";
-
-  constructor(node: bigint, { device, fill }: FillNote, memory: ExecMemory) {
-    super(node);
-    this.#device = device;
-    this.fill = { ...fill };
-    this.memory = memory.find(fill.address);
-  }
-
-  get name(): string {
-    return `the fill of ${countOf(sizeOfFill({ fill: this.fill }), "byte")}`;
-  }
-
-  get uses(): readonly NodeMemory[] {
-    return this.memory === undefined ? [] : [this.memory];
-  }
-
-  send(driver: Driver, exec: bigint): void {
-    driver.graphExecMemsetNodeSetParams(this.#device, exec, this.node, this.fill);
-  }
-}
-
 /** A part of a node's parameters that an argument is written to. */
 interface Slot {
   readonly node: ExecNode;
+  /** The end of a copy. */
+  readonly end?: CopyEnd;
   /** Whether the argument is memory. */
   readonly isMemory: boolean;
   /** Writes a value. If it throws, nothing has changed. */
@@ -255,31 +116,31 @@ class AddressSlot implements Slot {
 class EndSlot implements Slot {
   readonly node: ExecCopy;
   readonly isMemory = true;
-  readonly #end: CopyEnd;
+  readonly end: CopyEnd;
   readonly #byteOffset: number;
   #saved: { place: bigint | Uint8Array; memory: NodeMemory | undefined } | undefined;
 
   constructor(node: ExecCopy, end: CopyEnd, byteOffset: number) {
     this.node = node;
-    this.#end = end;
+    this.end = end;
     this.#byteOffset = byteOffset;
   }
 
   write(value: DeviceBuffer | HostBuffer): void {
     const { node } = this;
-    const place = node.copy[this.#end];
+    const place = node.copy[this.end];
     const next = partOf(value, {
       byteOffset: this.#byteOffset,
       byteLength: node.copy.byteLength,
       isAddress: typeof place === "bigint",
     });
-    this.#saved = { place, memory: node.memoryAt(this.#end) };
-    node.use(this.#end, next, memoryOf(value));
+    this.#saved = { place, memory: node.memoryAt(this.end) };
+    node.use(this.end, next, memoryOf(value));
   }
 
   undo(): void {
     const { place, memory } = this.#saved!;
-    this.node.use(this.#end, place, memory);
+    this.node.use(this.end, place, memory);
   }
 }
 
@@ -337,6 +198,8 @@ export class ExecParameters {
   readonly #places: ReadonlyMap<string, readonly ArgumentPlace[]>;
   readonly #nodes = new Map<bigint, ExecNode>();
   readonly #bound = new Map<string, BoundSlots>();
+  /** The nodes, and the ends of copies, that no longer follow their arguments. */
+  readonly #detached = new Set<string>();
   /** What the current call has written, and the nodes that it changes. Kept, so that calls allocate nothing. */
   readonly #written: Slot[] = [];
   readonly #changed: ExecNode[] = [];
@@ -366,7 +229,6 @@ export class ExecParameters {
     const { argument, slots } = this.#bound.get(name) ?? this.#bind(name);
     try {
       checkValue(argument, value, this.#session);
-      if (slots.length === 0) refuseUnused(argument);
       for (const slot of slots) {
         const { node } = slot;
         if (!node.isChanged) {
@@ -384,8 +246,41 @@ export class ExecParameters {
     }
   }
 
+  /**
+   * Changes one node. `write` changes its parameters, and returns a function that sets them back. Returns whether the
+   * memory that the graph uses has changed.
+   */
+  change(exec: bigint, node: ExecNode, write: () => () => void): boolean {
+    const before = node.uses;
+    const undo = write();
+    try {
+      node.check();
+      node.send(this.#session.driver, exec);
+    } catch (error) {
+      undo();
+      throw this.#refusal(error, node);
+    }
+    const after = node.uses;
+    if (before.length === after.length && before.every((memory, index) => memory === after[index])) return false;
+    this.#source.memory.exchange(before, after);
+    return true;
+  }
+
+  /** Call when a node, or an end of a copy, was set by itself: later updates of arguments do not change it. */
+  detach(handle: bigint, end?: CopyEnd): void {
+    this.#detached.add(keyOf(handle, end));
+    for (const bound of this.#bound.values()) {
+      bound.slots = bound.slots.filter(({ node, end: own }) => node.node !== handle || own !== end);
+    }
+  }
+
   #undo(): void {
     for (const slot of this.#written) slot.undo();
+  }
+
+  /** Throws if it is not known what the nodes run. `action` is what cannot be done with the graph. */
+  checkKnown(action: string): void {
+    if (this.#source.notes === undefined) refuseUnknown(action);
   }
 
   /** Gives CUDA the parameters of the changed nodes. If CUDA refuses one, none has changed. */
@@ -418,14 +313,21 @@ export class ExecParameters {
 
   #bind(name: string): BoundSlots {
     const argument = argumentNamed(name, this.#source.named);
-    if (this.#source.notes === undefined) refuseUnknown(`update the argument ${shown(name)} of`);
-    const bound = { argument, slots: this.#places.get(name)!.flatMap((place) => this.#slotOf(argument, place)) };
+    this.checkKnown(`update the argument ${shown(name)} of`);
+    const bound = { argument, slots: this.#slotsOf(argument) };
     this.#bound.set(name, bound);
     return bound;
   }
 
+  #slotsOf(argument: NamedArgument): readonly Slot[] {
+    const places = this.#places.get(argument.name)!;
+    if (places.length === 0) refuseUnused(argument);
+    return places.filter(({ node, end }) => !this.#detached.has(keyOf(node, end)))
+      .map((place) => this.#slotOf(argument, place));
+  }
+
   #slotOf(argument: NamedArgument, { node: handle, index, end, byteOffset }: ArgumentPlace): Slot {
-    const node = this.#nodeOf(handle)!;
+    const node = this.nodeOf(handle)!;
     if (node instanceof ExecCopy) return new EndSlot(node, end!, byteOffset);
     if (node instanceof ExecFill) return new TargetSlot(node, byteOffset);
     const kernel = node as ExecKernel;
@@ -435,7 +337,8 @@ export class ExecParameters {
     return new AddressSlot(kernel, { index: place, offset, byteOffset });
   }
 
-  #nodeOf(handle: bigint): ExecNode | undefined {
+  /** Returns a kernel, a copy or a fill. Undefined for another node, or one that the library has not added. */
+  nodeOf(handle: bigint): ExecNode | undefined {
     const known = this.#nodes.get(handle);
     if (known !== undefined) return known;
     const { notes, memory } = this.#source;
@@ -450,6 +353,10 @@ export class ExecParameters {
     if (node !== undefined) this.#nodes.set(handle, node);
     return node;
   }
+}
+
+function keyOf(handle: bigint, end: CopyEnd | undefined): string {
+  return end === undefined ? String(handle) : `${handle} ${end}`;
 }
 
 function refuseUnknown(action: string): never {

@@ -330,7 +330,11 @@ export function addFill(
   });
 }
 
-function valueToFill(target: DeviceBuffer, value: number | bigint): { bits: ElementBits; size: number } {
+/** Returns the bits of a value as an element of an array, or as a byte. */
+export function valueToFill(
+  target: DeviceBuffer | undefined,
+  value: number | bigint,
+): { bits: ElementBits; size: number } {
   if (target instanceof DeviceArray) {
     return { bits: elementBits(target.type, value), size: target.type.BYTES_PER_ELEMENT };
   }
