@@ -47,7 +47,6 @@ async function main(signal: AbortSignal): Promise<void> {
     if (rows <= mostRowsOnHost) {
       multiplyOnHost(numbers(matrix), numbers(vector), numbers(result));
     } else {
-      matrix.advice.readMostly = true;
       matrix.prefetch(gpu, stream);
       const grid = [1, Math.ceil(rows / 16)] as const;
       multiply.launch({ grid, block: [16, 16], stream }, matrix, vector, result, rows, 1, rows);

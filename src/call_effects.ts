@@ -167,7 +167,7 @@ export const callEffects: { readonly [Name in CallName]: EffectsOf<Required<Para
   memPrefetchAsync: { stream: 4, enqueues: "prefetch", endsCapture: true },
   memDiscardBatchAsync: { stream: 2, enqueues: "discard", endsCapture: true },
   memDiscardAndPrefetchBatchAsync: { stream: 3, enqueues: "discard", endsCapture: true },
-  memAdvise: none,
+  memAdvise: unsafe,
   memRangeGetAttribute: none,
   ipcGetMemHandle: none,
   ipcOpenMemHandle: allocating,

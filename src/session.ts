@@ -112,7 +112,7 @@ export class Session {
   /** The recent launches, which the error about a lost device lists. */
   readonly launches: RecentLaunches;
   /** The managed memory of the session, and how much of it may be allocated. */
-  readonly managedBudget: ManagedBudget = new ManagedBudget();
+  readonly managedBudget: ManagedBudget = new ManagedBudget(() => this.memory.unusedManaged());
   /** The captures of streams that have begun and not ended. */
   readonly captures: SessionCaptures = new SessionCaptures(this);
   #driver: Driver;

@@ -265,8 +265,9 @@ export class DeviceBuffer implements Disposable {
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html
    * @throws {TypeError} If the memory is not managed, or a property is set to a value that it cannot have
    * @throws {ReferenceError} From each property, if the buffer was freed
-   * @throws {CudaError} From each property: `cudaErrorInvalidDevice` for a device whose attribute
-   * `concurrentManagedAccess` is 0; `cudaErrorCallRequiresNewerDriver` for a NUMA node before CUDA 12.2
+   * @throws {CudaError} From each property: `cudaErrorNotSupported` when it is set for memory of a pool, about which CUDA
+   * 13.0 takes no advice; `cudaErrorInvalidDevice` for a device whose attribute `concurrentManagedAccess` is 0;
+   * `cudaErrorCallRequiresNewerDriver` for a NUMA node before CUDA 12.2
    *
    * @example
    * ```ts ignore

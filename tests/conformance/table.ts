@@ -20,6 +20,7 @@ import { situations as kernelBehavior } from "./situations/kernel_behavior.ts";
 import { situations as launchAttributes } from "./situations/launch_attributes.ts";
 import { situations as launches } from "./situations/launches.ts";
 import { situations as linking } from "./situations/linking.ts";
+import { situations as managed } from "./situations/managed.ts";
 import { situations as modules } from "./situations/modules.ts";
 import { situations as nonPeers } from "./situations/non_peers.ts";
 import { situations as nullPools } from "./situations/null_pools.ts";
@@ -54,6 +55,7 @@ const rowsByFile: Readonly<Record<string, readonly Situation[]>> = {
   pool_access: poolAccess,
   non_peers: nonPeers,
   host_pools: hostPools,
+  managed,
   pool_export: poolExport,
   pool_import: poolImport,
   pools_between_processes: poolsBetweenProcesses,

@@ -57,7 +57,6 @@ testManaged("the task program of managed memory runs", async (cuda, gpu, stream)
     using result = pool.allocate(8 * size, { stream });
     await stream.finished();
     bytes(data).fill(1);
-    data.advice.readMostly = true;
     data.prefetch(gpu, stream);
     module.kernel("fill").launch({ grid: size / 64, block: 64, stream }, result, 8 * size, task);
     data.discard(stream);
@@ -157,33 +156,67 @@ testManaged("a wrapped address of managed memory is managed", (_cuda, gpu) => {
   assertThrows(() => wrapped.hostView(), TypeError, "wraps memory");
 });
 
-testManaged("advice is set, and asked for", (cuda, gpu, stream) => {
-  using pool = cuda.createManagedPool();
-  using alone = gpu.allocateManaged(2 ** 16);
-  using ofPool = pool.allocate(2 ** 16, { stream });
-  stream.synchronize();
-  for (const buffer of [alone, ofPool]) {
+testManaged("advice about managed memory of no pool is set, and asked for", (_cuda, gpu, stream) => {
+  using buffer = gpu.allocateManaged(2 ** 16);
+  const { advice } = buffer;
+  assertEquals([advice.readMostly, advice.lastPrefetchLocation], [false, undefined]);
+  advice.readMostly = true;
+  assertEquals([advice.readMostly, buffer.subarray(0, 4096).advice.readMostly], [true, true]);
+  advice.readMostly = false;
+  assertEquals(advice.readMostly, false);
+  for (const location of [gpu, "host" as const]) {
+    advice.preferredLocation = location;
+    assertEquals(buffer.advice.preferredLocation, location);
+  }
+  advice.preferredLocation = undefined;
+  assertEquals(advice.preferredLocation, undefined);
+  advice.accessedBy = ["host", gpu];
+  assertEquals(advice.accessedBy, [gpu, "host"]);
+  advice.accessedBy = [gpu];
+  assertEquals(advice.accessedBy, [gpu]);
+  advice.accessedBy = [];
+  assertEquals(advice.accessedBy, []);
+  for (const location of [gpu, "host" as const, { numaNode: 0 }, "host-numa-current" as const]) {
+    buffer.prefetch(location, stream);
+    assertEquals(advice.lastPrefetchLocation, location);
+  }
+  assertStringIncludes(String(advice), "MemoryAdvice { readMostly: false, preferredLocation: none, accessedBy: none");
+});
+
+testManaged("memory of a pool has the pool's preferred location, and takes no advice", (cuda, gpu, stream) => {
+  for (const preferredLocation of [gpu, "host" as const]) {
+    using pool = cuda.createManagedPool({ preferredLocation });
+    using buffer = pool.allocate(2 ** 16, { stream });
+    stream.synchronize();
     const { advice } = buffer;
-    assertEquals([advice.readMostly, advice.lastPrefetchLocation], [false, undefined]);
-    advice.readMostly = true;
-    assertEquals([advice.readMostly, buffer.subarray(0, 4096).advice.readMostly], [true, true]);
-    advice.readMostly = false;
-    assertEquals(advice.readMostly, false);
-    for (const location of [gpu, "host" as const, { numaNode: 0 }]) {
-      advice.preferredLocation = location;
-      assertEquals(buffer.advice.preferredLocation, location);
+    assertEquals([advice.readMostly, advice.preferredLocation], [false, preferredLocation]);
+    const set = [
+      () => advice.readMostly = true,
+      () => advice.preferredLocation = gpu,
+      () => advice.accessedBy = [gpu],
+    ];
+    for (const call of set) {
+      const { code, message } = assertThrows(call, CudaError);
+      assertEquals(code, "cudaErrorNotSupported");
+      assertStringIncludes(message, "CUDA takes no advice about memory of a pool");
     }
-    advice.preferredLocation = undefined;
-    advice.accessedBy = [gpu];
-    assertEquals(advice.accessedBy, [gpu]);
-    advice.accessedBy = [];
-    assertEquals(advice.accessedBy, []);
     buffer.prefetch(gpu, stream);
     assert(advice.lastPrefetchLocation === gpu);
-    buffer.prefetch("host", stream);
-    assertEquals(advice.lastPrefetchLocation, "host");
-    assertStringIncludes(String(advice), "MemoryAdvice { readMostly: false");
   }
+});
+
+testManaged("the host and all devices always have access to managed memory", (cuda, gpu) => {
+  using pool = cuda.createManagedPool();
+  assertEquals(
+    [pool.getAccess(gpu), pool.getAccess("host"), pool.getAccess({ numaNode: 0 })],
+    Array(3).fill("read-write"),
+  );
+  pool.setAccess(gpu, "read-write");
+  pool.setAccess("host", "read-write");
+  assertThrows(() => pool.setAccess(gpu, "none"), TypeError, "the host and all devices always access it");
+  assertThrows(() => pool.setAccess("host", "none"), TypeError, "the host and all devices always access it");
+  assertThrows(() => pool.setAccess(gpu, "all" as never), TypeError, '"none", "read" or "read-write"');
+  assertThrows(() => pool.getAccess("cpu" as never), TypeError, "as a device");
 });
 
 testManaged("parts of a buffer have advice of their own", (_cuda, gpu, stream) => {
@@ -338,6 +371,9 @@ testManaged("managed memory is neither moved nor discarded in a capture", (cuda,
   using pool = cuda.createManagedPool();
   using buffer = pool.allocate(64, { stream });
   using graph = stream.capture(() => {
+    const { code, message } = assertThrows(() => pool.allocate(64, { stream }), CudaError);
+    assertEquals(code, "cudaErrorNotSupported");
+    assertStringIncludes(message, "allocate it before the capture");
     for (const call of [() => buffer.prefetch(gpu, stream), () => buffer.discard(stream)]) {
       const { code } = assertThrows(call, CudaError);
       assertEquals(code, "cudaErrorStreamCaptureUnsupported");
@@ -361,8 +397,9 @@ testManaged("a device uses managed memory of another one", async (cuda, gpu, str
   using ofOther = other.allocate(4096);
   ofOther.copyFrom(buffer, elsewhere);
   assertEquals((await ofOther.read(Uint8Array, { stream: elsewhere })).subarray(2047, 2049), Uint8Array.of(1, 2));
-  buffer.advice.accessedBy = cuda.devices.slice(0, 2);
-  assertEquals(buffer.advice.accessedBy, cuda.devices.slice(0, 2));
+  using alone = gpu.allocateManaged(4096);
+  alone.advice.accessedBy = cuda.devices.slice(0, 2);
+  assertEquals(alone.advice.accessedBy, cuda.devices.slice(0, 2));
   buffer.prefetch(other, elsewhere);
   assert(buffer.advice.lastPrefetchLocation === other);
 }, { devices: 2 });

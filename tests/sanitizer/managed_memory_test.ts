@@ -70,8 +70,10 @@ test("a discard that is not ordered with an access is reported", { skip }, () =>
 test("a prefetch on another stream, advice, and accesses of the host in order are not reported", { skip }, () => {
   const reports = reportsOf(({ gpu, a, b, x }) => {
     new Uint8Array(x.hostView()).fill(1);
-    x.advice.readMostly = true;
-    x.fill(2, a);
+    using alone = gpu.allocateManaged(4096);
+    alone.advice.readMostly = true;
+    new Uint8Array(alone.hostView()).fill(5);
+    x.copyFrom(alone, a);
     x.prefetch(gpu, b);
     x.prefetch("host", b);
     a.synchronize();

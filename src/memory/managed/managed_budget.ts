@@ -17,14 +17,15 @@ export interface ManagedPool {
  * memory back to the host, and a program whose memory does not fit may wait for copies most of the time.
  */
 export class ManagedBudget {
+  /** Returns the bytes that pools of managed memory have reserved and not allocated. */
+  readonly #unused: () => number;
   #byteLength = 0;
   #sinceAsked = 0;
   /** For each device, the bytes that managed memory may have in total. */
   readonly #limits = new Map<CudaDevice, number>();
 
-  /** The bytes of managed memory that are allocated. */
-  get byteLength(): number {
-    return this.#byteLength;
+  constructor(unused: () => number) {
+    this.#unused = unused;
   }
 
   /** Throws `cudaErrorMemoryAllocation` if `byteLength` more bytes of managed memory do not fit a device. */
@@ -36,14 +37,14 @@ export class ManagedBudget {
     this.#sinceAsked = 0;
     const { free, total: whole } = device.memoryInfo();
     if (byteLength > whole) throw outOfMemory(`device ${device.ordinal} has ${whole} bytes`, call);
-    // Memory that is on the host does not count as used, so that what is free must be enough for all of it. Memory that
-    // is on the device counts: then the limit is what was free before.
-    const limit = this.#byteLength === 0 ? free : Math.max(known ?? 0, free);
+    // Managed memory counts as used only where it has been on the device: what fits is at least what is free, and at most
+    // that and all managed memory. Between the two, it is what was free when there was no managed memory.
+    const most = free + this.#byteLength + this.#unused();
+    const limit = Math.min(Math.max(known ?? free, free), most);
     this.#limits.set(device, limit);
-    if (total <= limit && byteLength <= free) return;
+    if (total <= limit) return;
     throw outOfMemory(
-      `${this.#byteLength} bytes of managed memory are allocated, and ${limit} fit device ${device.ordinal}, which has ` +
-        `${free} free`,
+      `${this.#byteLength} bytes of managed memory are allocated, and ${limit} bytes fit device ${device.ordinal}`,
       call,
     );
   }

@@ -88,7 +88,8 @@ export function createManagedPool(
     handle = session.driver.memPoolCreate({
       handleTypes: memHandleType.none,
       location,
-      maxSize: BigInt(maxSize),
+      // CUDA has no limit for managed memory: the library counts it.
+      maxSize: 0n,
       allocationType: memAllocationType.managed,
     });
   } catch (error) {

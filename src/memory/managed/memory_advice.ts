@@ -26,7 +26,7 @@ import { driverLocation, locationOf, type MemoryLocation, nameOfLocation } from 
 /**
  * How managed memory will be used. Each property but the last can be set. Nothing is remembered here: reading a property
  * asks CUDA, which answers for the whole buffer. Advice holds for whole pages of the host, which are 4096 bytes on most
- * machines.
+ * machines. CUDA 13.0 takes no advice about memory of a pool: it has the pool's `preferredLocation`.
  *
  * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html
  */
@@ -35,7 +35,8 @@ export interface MemoryAdvice {
   readMostly: boolean;
   /**
    * Where the memory should be. It is moved there when it is next accessed, unless it can be accessed where it is.
-   * Undefined if there is no such place, or if parts of the buffer have others.
+   * Undefined if there is no such place, or if parts of the buffer have others. CUDA ignores a NUMA node on machines where
+   * it does not move managed memory between nodes.
    */
   preferredLocation: MemoryLocation | undefined;
   /** The devices, and the host, that will access the memory wherever it is, without faults. */
@@ -172,7 +173,9 @@ class AdviceCalls {
     try {
       session.driver.memAdvise(device.ordinal, address, byteLength, advice, location);
     } catch (error) {
-      const hint = placeHint(error, location, this.#devices);
+      const hint = isOfPool(error, this.#memory.allocation)
+        ? "CUDA takes no advice about memory of a pool: create the pool with a preferredLocation, or use allocateManaged"
+        : placeHint(error, location, this.#devices);
       throw cannot(`advise about ${countOf(byteLength, "byte")} of managed memory`, error, hint);
     }
   }
@@ -295,6 +298,11 @@ export function checkManaged({ owner, byteLength }: Allocation, action: string):
     `Cannot ${action} the buffer of ${countOf(byteLength, "byte")}: it is not managed memory, which comes from ` +
       "Cuda.createManagedPool or CudaDevice.allocateManaged",
   );
+}
+
+/** Returns whether CUDA has refused advice because the memory is from a pool. */
+function isOfPool(error: unknown, { pool }: Allocation): boolean {
+  return pool !== undefined && error instanceof CudaError && error.code === "cudaErrorNotSupported";
 }
 
 /** Returns advice for a place to which the driver cannot move memory. */

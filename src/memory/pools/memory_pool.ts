@@ -13,9 +13,11 @@ import { DeviceBuffer } from "../device_buffer.ts";
 import { type Extent, newPitchedArray, type PitchedArray } from "../pitched_array.ts";
 import {
   type Access,
+  checkAccessing,
   getPoolAccess,
   type HostLocation,
   isHostLocation,
+  keepManagedAccess,
   PoolAttributes,
   type PoolUsage,
   type ReusePolicies,
@@ -444,6 +446,8 @@ export class MemoryPool implements Disposable {
    * @throws {TypeError} If `accessing` is neither a device of the same `Cuda` object nor the host
    */
   getAccess(accessing: CudaDevice | HostLocation): Access {
+    // CUDA would answer "none": it does not count the access that the host and all devices have to managed memory.
+    if (this.isManaged) return void checkAccessing(this.#session, accessing), "read-write";
     return getPoolAccess(this.#session, this.unsafeHandle, accessing);
   }
 
@@ -452,7 +456,7 @@ export class MemoryPool implements Disposable {
    * allocated.
    *
    * @param accessing A device, or several. For the host's access, which cannot be changed on most systems, `"host"`, or
-   * a NUMA node such as `{ numaNode: 0 }`.
+   * a NUMA node such as `{ numaNode: 0 }`. Managed memory is always accessed by the host and by all devices.
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY__POOLS.html
    * @throws {TypeError} If `access` is not a valid access, or a device is not a device of the same `Cuda` object
    * @throws {CudaError} `cudaErrorNotSupported` for "read" if the driver supports only "read-write",
@@ -461,6 +465,7 @@ export class MemoryPool implements Disposable {
    */
   setAccess(accessing: CudaDevice | readonly CudaDevice[] | HostLocation, access: Access): void {
     const { device } = this;
+    if (this.isManaged) return keepManagedAccess(this.#session, accessing, access);
     if (isHostLocation(accessing)) {
       const isOnDevice = device !== undefined;
       setHostAccess(this.#session, this.unsafeHandle, { location: accessing, access, isOnDevice });

@@ -51,6 +51,13 @@ export class MemoryRegistry {
     }
   }
 
+  /** Returns the bytes that pools of managed memory have reserved and not allocated. */
+  unusedManaged(): number {
+    let unused = 0;
+    for (const pool of this.pools) if (pool.managed !== undefined) unused += pool.unusedByteLength();
+    return unused;
+  }
+
   /** Returns the caching allocators of a pool and, with `onDevice`, of all other pools of the same place. */
   cachesOf(pool: MemoryPool, { onDevice }: { onDevice: boolean }): CacheMemory[] {
     const isBeside = (other: MemoryPool) => other.device === pool.device && other.isManaged === pool.isManaged;

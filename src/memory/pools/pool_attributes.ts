@@ -165,7 +165,7 @@ export type HostLocation = "host" | {
 
 /** Returns the access of a device, or of the host, to a pool, using `cudaMemPoolGetAccess`. */
 export function getPoolAccess(session: Session, pool: bigint, accessing: CudaDevice | HostLocation): Access {
-  const location = isHostLocation(accessing) ? hostLocation(accessing, session) : locationOfDevice(accessing, session);
+  const location = checkAccessing(session, accessing);
   let flags: number;
   try {
     flags = session.driver.memPoolGetAccess(pool, location);
@@ -174,6 +174,26 @@ export function getPoolAccess(session: Session, pool: bigint, accessing: CudaDev
   }
   if (flags === memAccessFlags.readWrite) return "read-write";
   return flags === memAccessFlags.read ? "read" : "none";
+}
+
+/** Checks who accesses a pool, and returns it as the driver names it. */
+export function checkAccessing(session: Session, accessing: CudaDevice | HostLocation): MemLocation {
+  return isHostLocation(accessing) ? hostLocation(accessing, session) : locationOfDevice(accessing, session);
+}
+
+/** Throws unless the access to managed memory would stay as it is: everything accesses it. */
+export function keepManagedAccess(
+  session: Session,
+  accessing: CudaDevice | readonly CudaDevice[] | HostLocation,
+  access: Access,
+): void {
+  if (isHostLocation(accessing)) void [checkAccessing(session, accessing), checkAccess(session, [], access)];
+  else checkAccess(session, accessing, access);
+  if (access === "read-write") return;
+  throw new TypeError(
+    `Cannot set the access to managed memory to "${access}": the host and all devices always access it; use a pool of a ` +
+      "device",
+  );
 }
 
 function locationOfDevice(device: CudaDevice, session: Session): MemLocation {

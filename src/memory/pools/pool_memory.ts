@@ -22,6 +22,7 @@ import { reportLeak } from "../../support/leaks.ts";
 import { countOf } from "../../support/printing.ts";
 import { checkByteLength } from "../../support/validation.ts";
 import { adviceToOversubscribe, type ManagedPool } from "../managed/managed_budget.ts";
+import { CudaError, cudaErrorNumbers } from "../../support/errors.ts";
 import { ReferenceError } from "../../support/program_errors.ts";
 
 /** A pool's maximum size is rounded up to a multiple of this many bytes. */
@@ -231,6 +232,7 @@ export class PoolMemory {
     if (captures.isActive) captures.refuseInBody(stream, `allocate ${byteLength} bytes from ${this.name}`);
     let address: bigint;
     try {
+      if (this.managed !== undefined && captures.isActive) refuseManaged(captures.of(stream.unsafeHandle));
       if (this.managed?.oversubscribe === false) this.#checkFits(byteLength, this.managed, stream);
       address = driver.mallocFromPoolAsync(stream.device.ordinal, byteLength, this.handle, stream.unsafeHandle);
     } catch (error) {
@@ -268,6 +270,7 @@ export class PoolMemory {
 
   #mallocHint(error: unknown, stream: CudaStream): string | undefined {
     if (this.#session.captures.of(stream.unsafeHandle) === undefined || isOutOfMemory(error)) return undefined;
+    if (this.managed !== undefined) return "allocate it before the capture";
     return 'a graph\'s memory cannot be shared: allocate it before the capture, or from a pool with handleType "none"';
   }
 
@@ -366,6 +369,11 @@ export class PoolMemory {
     return reserved;
   }
 
+  /** Returns the number of bytes that the pool has reserved and not allocated. */
+  unusedByteLength(): number {
+    return Math.max(0, this.#reserved() - this.contents.byteLength);
+  }
+
   /** Returns the number of bytes of the device's memory that are not free; Infinity for host memory. */
   #deviceMemoryInUse(): number {
     let inUse = Infinity;
@@ -437,4 +445,14 @@ export class PoolMemory {
     if (ordinal === undefined || driver.deviceGetMemPool(ordinal) !== handle) return;
     driver.deviceSetMemPool(ordinal, driver.deviceGetDefaultMemPool(ordinal));
   }
+}
+
+/** Throws for an allocation of managed memory in a capture: CUDA would allocate other memory, or none. */
+function refuseManaged(capture: unknown): void {
+  if (capture === undefined) return;
+  throw new CudaError(
+    cudaErrorNumbers.cudaErrorNotSupported,
+    "cudaMallocFromPoolAsync",
+    "the memory of a graph is not managed",
+  );
 }

@@ -3,7 +3,14 @@
  *
  * @module
  */
-import { type Driver, hostAllocFlag, hostRegisterFlag, memHandleType, memoryType } from "../../driver.ts";
+import {
+  type Driver,
+  hostAllocFlag,
+  hostRegisterFlag,
+  memHandleType,
+  memLocationType,
+  memoryType,
+} from "../../driver.ts";
 import { cudaErrorNumbers } from "../../support/errors.ts";
 import type { Stream, Work } from "../execution/streams.ts";
 import { checkSharing, fail } from "../failure.ts";
@@ -92,11 +99,14 @@ export function deviceMemoryCalls({ core, streams, memory, pools, graphMemory }:
       const found = pools.local(pool, call);
       if (byteLength === 0) return 0n;
       if (target.capture !== undefined) {
-        const isOnDevice = found.device !== undefined;
+        const isManagedHere = found.isManaged && found.location.type === memLocationType.device;
+        if (found.isManaged && !isManagedHere) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+        const device = isManagedHere ? found.location.id : found.device;
+        const isOnDevice = device !== undefined;
         if (found.handleTypes !== memHandleType.none || !isOnDevice) fail(cudaErrorNumbers.cudaErrorNotSupported, call);
         const { address, operation } = graphMemory.allocate({
           graph: target.capture.graph,
-          device: found.device,
+          device,
           byteLength,
           after: target.capture.dependencies.get(target)!,
         }, call);
@@ -133,7 +143,9 @@ export function deviceMemoryCalls({ core, streams, memory, pools, graphMemory }:
         graphMemory.free(ofGraph, target);
         return;
       }
-      enqueueFree(freeable(address, call), target);
+      const found = freeable(address, call);
+      if (found.kind === "managed") fail(cudaErrorNumbers.cudaErrorNotSupported, call);
+      enqueueFree(found, target);
     },
     malloc(device, byteLength) {
       const call = "cudaMalloc";

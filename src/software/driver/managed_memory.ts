@@ -5,6 +5,7 @@
  */
 import {
   type Driver,
+  legacyStream,
   memAdvice,
   type MemLocation,
   memLocationType,
@@ -49,20 +50,24 @@ export function managedMemoryCalls({ core, streams, memory }: ManagedMemoryParts
 
   /** Returns the offset of a range of managed memory. Throws `cudaErrorInvalidValue` if the range is not managed. */
   const offsetOf = ({ address, byteLength }: MemoryRange, call: string): number => {
-    if (byteLength === 0) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
-    if (!isManagedMemory(memory.at(address, byteLength, call))) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+    if (byteLength === 0) fail(cudaErrorInvalidValue, call);
+    if (!isManagedMemory(memory.at(address, byteLength, call))) fail(cudaErrorInvalidValue, call);
     return offsetOfAddress(address)!;
   };
 
+  const { cudaErrorInvalidDevice, cudaErrorInvalidValue, cudaErrorNotSupported } = cudaErrorNumbers;
+
   /** Returns a location to which memory can be moved, as a query returns it. */
-  const checkLocation = ({ type, id }: MemLocation, call: string): MemLocation => {
+  const checkLocation = (
+    { type, id }: MemLocation,
+    { call, withoutDevice }: { call: string; withoutDevice: number },
+  ): MemLocation => {
     if (type === onDevice) {
-      devices.checkOrdinal(id, call);
+      if (id < 0 || id >= devices.count) fail(withoutDevice, call);
       return { type, id };
     }
-    if (type === host) return { type, id: 0 };
-    if (type === hostNumaCurrent) return { type: hostNuma, id: onlyNumaNode };
-    if (type !== hostNuma || id !== onlyNumaNode) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+    if (type === host || type === hostNumaCurrent) return { type, id: 0 };
+    if (type !== hostNuma || id !== onlyNumaNode) fail(cudaErrorInvalidValue, call);
     return { type, id };
   };
 
@@ -73,6 +78,12 @@ export function managedMemoryCalls({ core, streams, memory }: ManagedMemoryParts
     return found;
   };
 
+  /** Returns the stream of a discard, which must not be the legacy default stream. */
+  const ownStream = (device: number, stream: bigint, call: string): Stream => {
+    if (stream === legacyStream) fail(cudaErrorInvalidValue, call);
+    return uncaptured(device, stream, call);
+  };
+
   const prefetch = (begin: number, byteLength: number, location: MemLocation): void => {
     advice.change(begin, byteLength, (known) => ({ ...known, lastPrefetchLocation: location }));
   };
@@ -80,7 +91,7 @@ export function managedMemoryCalls({ core, streams, memory }: ManagedMemoryParts
   /** Fills memory whose contents a program has declared to be useless, so that uses of it become visible. */
   const discard = (target: Stream, ranges: readonly MemoryRange[], call: string): void => {
     // A batch on the legacy default stream is not supported.
-    if (ranges.length === 0 || target.isDefault) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+    if (ranges.length === 0 || target.isDefault) fail(cudaErrorInvalidValue, call);
     const offsets = ranges.map((range) => offsetOf(range, call));
     scheduler.enqueue(target, () => {
       for (const [index, { byteLength }] of ranges.entries()) {
@@ -94,7 +105,7 @@ export function managedMemoryCalls({ core, streams, memory }: ManagedMemoryParts
     mallocManaged(device, byteLength) {
       const call = "cudaMallocManaged";
       devices.check(device, call);
-      if (byteLength === 0) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+      if (byteLength === 0) fail(cudaErrorInvalidValue, call);
       core.ensureBoundsTable(device, call);
       const allocated = ManagedMemory.allocate(linearMemory, { device, byteLength });
       if (allocated === undefined) return core.failForMemory(call);
@@ -106,18 +117,18 @@ export function managedMemoryCalls({ core, streams, memory }: ManagedMemoryParts
       const call = "cudaMemPrefetchAsync";
       const target = uncaptured(device, stream, call);
       const begin = offsetOf({ address, byteLength }, call);
-      prefetch(begin, byteLength, checkLocation(location, call));
+      prefetch(begin, byteLength, checkLocation(location, { call, withoutDevice: cudaErrorInvalidDevice }));
       // Moves nothing, but takes its place in the order of the stream's work.
       scheduler.enqueue(target, () => {});
     },
     memDiscardBatchAsync(device, ranges, stream) {
       const call = "cudaMemDiscardBatchAsync";
-      discard(uncaptured(device, stream, call), ranges, call);
+      discard(ownStream(device, stream, call), ranges, call);
     },
     memDiscardAndPrefetchBatchAsync(device, ranges, location, stream) {
       const call = "cudaMemDiscardAndPrefetchBatchAsync";
-      const target = uncaptured(device, stream, call);
-      const destination = checkLocation(location, call);
+      const target = ownStream(device, stream, call);
+      const destination = checkLocation(location, { call, withoutDevice: cudaErrorInvalidValue });
       discard(target, ranges, call);
       for (const { address, byteLength } of ranges) prefetch(offsetOfAddress(address)!, byteLength, destination);
     },
@@ -126,24 +137,31 @@ export function managedMemoryCalls({ core, streams, memory }: ManagedMemoryParts
       devices.check(device, call);
       const begin = offsetOf({ address, byteLength }, call);
       const change = changeOf(what, {
-        preferred: () => checkLocation(location, call),
+        preferred: () => checkLocation(location, { call, withoutDevice: cudaErrorInvalidValue }),
         accessing: () => accessingDevice(location, call),
       });
-      if (change === undefined) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+      if (change === undefined) fail(cudaErrorInvalidValue, call);
+      // As on machines where the nodes are not places for managed memory: the advice is accepted, and has no effect.
+      const isForNode = location.type === hostNuma || location.type === hostNumaCurrent;
+      if (what === memAdvice.setPreferredLocation && isForNode) return;
+      if (memory.at(address, byteLength, call).kind === "pool") fail(cudaErrorNotSupported, call);
       advice.change(begin, byteLength, change);
     },
     memRangeGetAttribute(device, attribute, address, byteLength, count = 1) {
       const call = "cudaMemRangeGetAttribute";
       devices.check(device, call);
-      const parts = advice.of(offsetOf({ address, byteLength }, call), byteLength);
-      return attributeOf(parts, attribute, count) ?? fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+      const advised = advice.of(offsetOf({ address, byteLength }, call), byteLength);
+      const found = memory.at(address, byteLength, call);
+      const parts = found.kind !== "pool"
+        ? advised
+        : advised.map((part) => ({ ...part, preferredLocation: found.pool.location }));
+      return attributeOf(parts, attribute, count) ?? fail(cudaErrorInvalidValue, call);
     },
   };
 
   function accessingDevice({ type, id }: MemLocation, call: string): number {
     if (type === host) return noDevice.host;
-    if (type !== onDevice) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
-    devices.checkOrdinal(id, call);
+    if (type !== onDevice || id < 0 || id >= devices.count) fail(cudaErrorInvalidValue, call);
     return id;
   }
 }
@@ -168,7 +186,7 @@ function changeOf(
       const device = accessing();
       return (advice) => ({
         ...advice,
-        accessedBy: [...new Set([...advice.accessedBy, device])].sort((a, b) => a - b),
+        accessedBy: inOrder([...advice.accessedBy, device]),
       });
     }
     case memAdvice.unsetAccessedBy: {
@@ -178,6 +196,12 @@ function changeOf(
     default:
       return undefined;
   }
+}
+
+/** Returns the devices in the order of their ordinals, each of them once, and the host last. */
+function inOrder(devices: readonly number[]): number[] {
+  const place = (device: number) => device === noDevice.host ? Infinity : device;
+  return [...new Set(devices)].sort((a, b) => place(a) - place(b));
 }
 
 /** Returns an attribute that all parts of a range have; undefined if there is no such attribute. */

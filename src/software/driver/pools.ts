@@ -110,7 +110,14 @@ export class Pools {
     return {
       deviceGetDefaultMemPool: (device) => this.#defaultPool(pinnedOn(device), "cudaDeviceGetDefaultMemPool"),
       deviceGetMemPool: (device) => this.#currentPool(pinnedOn(device), "cudaDeviceGetMemPool"),
-      deviceSetMemPool: (device, pool) => this.#setCurrentPool(pinnedOn(device), pool, "cudaDeviceSetMemPool"),
+      deviceSetMemPool: (device, pool) => {
+        const call = "cudaDeviceSetMemPool";
+        const { location } = pinnedOn(device);
+        // A pool of managed memory becomes the current one of its kind.
+        const { isManaged } = this.local(pool, call);
+        const type = isManaged ? memAllocationType.managed : memAllocationType.pinned;
+        this.#setCurrentPool({ location, type }, pool, call);
+      },
       memGetDefaultMemPool: (location, type) => this.#defaultPool({ location, type }, "cudaMemGetDefaultMemPool"),
       memGetMemPool: (location, type) => this.#currentPool({ location, type }, "cudaMemGetMemPool"),
       memSetMemPool: (location, type, pool) => this.#setCurrentPool({ location, type }, pool, "cudaMemSetMemPool"),
@@ -160,7 +167,7 @@ export class Pools {
 
   /** Returns a place at which there are pools, with the id 0 if its type has no ids. Throws if there are none. */
   #checkPlace({ location, type }: PoolPlace, call: string): PoolPlace {
-    const { cudaErrorInvalidValue } = cudaErrorNumbers;
+    const { cudaErrorInvalidValue, cudaErrorNotSupported } = cudaErrorNumbers;
     const isManaged = type === memAllocationType.managed;
     if (!isManaged && type !== memAllocationType.pinned) fail(cudaErrorInvalidValue, call);
     switch (location.type) {
@@ -175,6 +182,8 @@ export class Pools {
         return { location: { type: memLocationType.none, id: 0 }, type };
       case memLocationType.host:
         return { location: { type: memLocationType.host, id: 0 }, type };
+      case memLocationType.hostNumaCurrent:
+        return fail(cudaErrorNotSupported, call);
       default:
         return fail(cudaErrorInvalidValue, call);
     }
@@ -185,9 +194,13 @@ export class Pools {
     const { cudaErrorInvalidValue, cudaErrorMemoryAllocation } = cudaErrorNumbers;
     const isShareable = handleTypes !== memHandleType.none;
     if ((handleTypes & ~(posixFileDescriptor | fabric)) !== 0) fail(cudaErrorInvalidValue, call);
-    const place = this.#checkPlace({ location, type }, call);
+    const isManaged = type === memAllocationType.managed;
+    const isCurrentNode = location.type === memLocationType.hostNumaCurrent;
+    if ((isCurrentNode && !isManaged) || (isManaged && maxSize !== 0n)) fail(cudaErrorInvalidValue, call);
+    const node = { type: memLocationType.hostNuma, id: onlyNumaNode };
+    const place = this.#checkPlace({ location: isCurrentNode ? node : location, type }, call);
     // CUDA shares host pools only if they are bound to a NUMA node, and shares no managed memory.
-    const isPrivate = location.type === memLocationType.host || type === memAllocationType.managed;
+    const isPrivate = location.type === memLocationType.host || isManaged;
     if (isShareable && isPrivate) fail(cudaErrorInvalidValue, call);
     if (maxSize > addressableByteLength) fail(cudaErrorMemoryAllocation, call);
     return this.#createAt(place, { handleTypes, maxByteLength: maxSize === 0n ? Infinity : Number(maxSize) });
@@ -239,11 +252,14 @@ export class Pools {
   #getAccess(pool: bigint, location: MemLocation): number {
     const call = "cudaMemPoolGetAccess";
     const found = this.#pool(pool, call);
-    if (isHost(location)) return found.device === undefined ? memAccessFlags.readWrite : memAccessFlags.none;
+    // CUDA does not count the access that everybody has to managed memory.
+    const isOfHost = found.device === undefined && !found.isManaged;
+    if (isHost(location)) return isOfHost ? memAccessFlags.readWrite : memAccessFlags.none;
     const { type, id } = location;
     const isDevice = type === memLocationType.device && id >= 0 && id < this.#core.devices.count;
     if (!isDevice) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
-    return found.access.get(id) ?? memAccessFlags.none;
+    const access = found instanceof SoftwarePool ? found.reportedAccess : found.access;
+    return access.get(id) ?? memAccessFlags.none;
   }
 
   #setAccess(pool: bigint, descriptions: readonly MemAccessDesc[]): void {
@@ -257,7 +273,7 @@ export class Pools {
       if (type !== memLocationType.device) {
         // The host always has access to host memory, and never to device memory.
         const isHostAccess = found.device === undefined && isHost(location) && flags === memAccessFlags.readWrite;
-        if (!isHostAccess) fail(cudaErrorNotSupported, call);
+        if (!isHostAccess && !(found.isManaged && isHost(location))) fail(cudaErrorNotSupported, call);
         continue;
       }
       this.#core.devices.checkOrdinal(id, call);

@@ -68,6 +68,11 @@ export class SoftwarePool implements PageHolder {
   /** For each device, the access that its kernels have, one of `memAccessFlags`. */
   readonly access: Map<number, number>;
   /**
+   * For each device, the access that CUDA reports. For managed memory, which all devices access, it is what the program
+   * has set.
+   */
+  readonly reportedAccess: Map<number, number>;
+  /**
    * The number of unused bytes that may stay reserved when the host synchronizes. Bytes above this threshold are
    * released.
    */
@@ -124,6 +129,7 @@ export class SoftwarePool implements PageHolder {
     this.access = new Map(
       devices.flatMap((device) => device === undefined ? [] : [[device, memAccessFlags.readWrite]] as const),
     );
+    this.reportedAccess = isManaged ? new Map() : this.access;
     services.linearMemory.addPageHolder(this);
   }
 
@@ -172,7 +178,8 @@ export class SoftwarePool implements PageHolder {
   }
 
   setAccess(device: number, flags: number): void {
-    this.access.set(device, flags);
+    this.reportedAccess.set(device, flags);
+    if (this.isManaged) return;
     for (const [begin, byteLength] of this.#live) {
       if (flags === memAccessFlags.none) this.#services.linearMemory.deny(device, begin, byteLength);
       else this.#services.linearMemory.allow(device, begin, byteLength);
