@@ -55,6 +55,7 @@ export type {
   NodeParameters,
 } from "./src/objects/graphs/node_parameters.ts";
 export type { GraphMemory } from "./src/objects/graphs/graph_memory.ts";
+export type { DeviceLimits } from "./src/objects/device_limits.ts";
 export { type CaptureOptions, GraphCapture } from "./src/objects/graphs/graph_capture.ts";
 
 // Memory: pools, and what is allocated from them or without them.
@@ -71,7 +72,8 @@ export { DeviceArray } from "./src/memory/device_array.ts";
 export type { ArrayOptions } from "./src/memory/dtypes.ts";
 export type { SlabPart } from "./src/memory/allocation.ts";
 export type { TypedArray, TypedArrayConstructor } from "./src/support/validation.ts";
-export { HostBuffer } from "./src/memory/transfers/host_buffer.ts";
+export { HostBuffer, type HostOptions } from "./src/memory/transfers/host_buffer.ts";
+export type { RegisterHostOptions } from "./src/memory/transfers/registered_memory.ts";
 export { CachingAllocator } from "./src/memory/caching/caching_allocator.ts";
 export type { CachingAllocatorOptions } from "./src/memory/caching/allocator_options.ts";
 export type { CachingAllocatorUsage, SizeClassUsage } from "./src/memory/caching/block.ts";

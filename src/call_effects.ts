@@ -113,7 +113,7 @@ export const callEffects: { readonly [Name in CallName]: EffectsOf<Required<Para
   deviceDisablePeerAccess: { mayBlockOn: "device" },
 
   deviceGetLimit: none,
-  deviceSetLimit: none,
+  deviceSetLimit: { mayBlockOn: "device", isUnsafe: true },
 
   deviceGetStreamPriorityRange: none,
   streamCreateWithPriority: none,

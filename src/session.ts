@@ -32,6 +32,16 @@ interface HostMemory {
   readonly opened: OpenedObject;
 }
 
+/** Memory of the program that is page-locked. */
+export interface HostRegistration {
+  /** The address at which the kernels of all devices access the memory. */
+  readonly address: bigint;
+  readonly bytes: Uint8Array;
+  /** A buffer that is detached when the registration ends, as the buffers of allocated memory are. */
+  readonly lifetime: ArrayBuffer;
+  readonly opened: OpenedObject;
+}
+
 /**
  * The errors of failed work that CUDA reports as complete, such as aborted collectives. The `throwErrorOf` methods
  * throw the error if a wait for a stream, an event or a device would otherwise succeed.
@@ -122,6 +132,8 @@ export class Session {
   readonly #deferred = new DeferredReleases();
   /** The page-locked allocations, keyed by their buffers. */
   readonly #hostAllocations = new Map<ArrayBufferLike, HostMemory>();
+  /** The memory of the program that is registered. */
+  readonly #registrations = new Set<HostRegistration>();
   /** The size in bytes of each host view. */
   readonly #hostViews = new Map<ArrayBuffer, number>();
   /** The library's own events, which are called markers. Maps each to the ordinal of its device. */
@@ -228,9 +240,10 @@ export class Session {
    * Allocates page-locked memory. The memory is freed at the end of the session, unless it was freed before.
    *
    * @param kind the name of the memory in leak reports, if the program must free it
+   * @param flags flags of `hostAllocFlag`
    */
-  allocateHost(byteLength: number, kind?: string): HostAllocation {
-    const allocation = this.driver.hostAlloc(byteLength);
+  allocateHost(byteLength: number, kind?: string, flags?: number): HostAllocation {
+    const allocation = this.driver.hostAlloc(byteLength, flags);
     const opened: OpenedObject = {
       unfreed: () => {
         const pieces = () => [{ at: allocation.buffer, byteLength }];
@@ -260,9 +273,63 @@ export class Session {
     }
   }
 
-  /** Returns whether a buffer is page-locked memory of this session, which copies read and write in stream order. */
-  isPageLocked(buffer: ArrayBufferLike): boolean {
-    return this.#hostAllocations.has(buffer) || this.#hostViews.has(buffer as ArrayBuffer);
+  /**
+   * Page-locks memory of the program, until `unregisterHost` or the end of the session.
+   *
+   * @param flags flags of `hostRegisterFlag`
+   */
+  registerHost(bytes: Uint8Array, flags: number): HostRegistration {
+    const { byteLength } = bytes;
+    const address = this.driver.hostRegister(bytes, flags);
+    const opened: OpenedObject = {
+      unfreed: () => ({
+        kind: "registered memory",
+        count: 1,
+        byteLength,
+        pieces: () => [{ at: bytes.buffer, byteLength }],
+      }),
+      release: (driver) => driver.hostUnregister(address),
+    };
+    const registration = { address, bytes, lifetime: new ArrayBuffer(1), opened };
+    this.#registrations.add(registration);
+    this.opened.add(opened);
+    return registration;
+  }
+
+  /** Ends the page-lock of memory of the program. */
+  unregisterHost(registration: HostRegistration): void {
+    if (!this.#registrations.delete(registration)) return;
+    this.opened.delete(registration.opened);
+    registration.lifetime.transfer(0);
+    // Even if the memory was transferred, or does not exist any more: CUDA keeps the pages until then.
+    this.driver.hostUnregister(registration.address);
+  }
+
+  /** Returns whether a view is of page-locked memory of this session, which copies read and write in stream order. */
+  isPageLocked(view: ArrayBufferView): boolean {
+    return this.lifetimeOf(view) !== undefined;
+  }
+
+  /**
+   * Returns the buffer that is detached when the page-locked memory of a view is freed, or is no longer registered.
+   * Undefined if some of the view's memory is not page-locked.
+   */
+  lifetimeOf(view: ArrayBufferView): ArrayBufferLike | undefined {
+    const { buffer } = view;
+    if (this.#hostAllocations.has(buffer) || this.#hostViews.has(buffer as ArrayBuffer)) return buffer;
+    for (const { bytes, lifetime } of this.#registrations) if (overlapOf(view, bytes) === "within") return lifetime;
+    return undefined;
+  }
+
+  /** Whether any memory of the program is registered. */
+  get hasRegistrations(): boolean {
+    return this.#registrations.size > 0;
+  }
+
+  /** Returns whether a part of a view's memory is registered, and another part is not page-locked. */
+  isPartlyRegistered(view: ArrayBufferView): boolean {
+    for (const { bytes } of this.#registrations) if (overlapOf(view, bytes) === "partly") return true;
+    return false;
   }
 
   /**
@@ -392,6 +459,7 @@ export class Session {
     for (const buffer of [...this.#hostViews.keys(), ...this.#hostAllocations.keys()]) {
       this.detach(buffer as ArrayBuffer);
     }
+    for (const { lifetime } of this.#registrations) lifetime.transfer(0);
   }
 
   #reportTransferredMemory(): void {
@@ -459,6 +527,17 @@ export class Session {
 }
 
 /** Returns whether other code has detached the buffer of memory of `byteLength` bytes. */
+/** Returns whether a view is within other memory, or has a part in it. */
+function overlapOf(
+  view: ArrayBufferView,
+  { buffer, byteOffset, byteLength }: Uint8Array,
+): "within" | "partly" | "apart" {
+  if (view.buffer !== buffer) return "apart";
+  const begin = view.byteOffset - byteOffset, end = begin + view.byteLength;
+  if (begin >= 0 && end <= byteLength) return "within";
+  return begin < byteLength && end > 0 ? "partly" : "apart";
+}
+
 function isTransferred(buffer: ArrayBuffer, byteLength: number): boolean {
   return byteLength > 0 && buffer.detached;
 }

@@ -25,7 +25,7 @@ import { allocationOf, type DeviceBuffer } from "./device_buffer.ts";
 import { driverLocation, type MemoryLocation } from "./managed/memory_location.ts";
 import { PitchedArray, placeOfRows, sessionOfRows, sizeText } from "./pitched_array.ts";
 import { checkCopyBetween } from "./transfers/elements.ts";
-import { HostBuffer, sessionOfHost } from "./transfers/host_buffer.ts";
+import { bytesOfHost, HostBuffer, sessionOfHost } from "./transfers/host_buffer.ts";
 import {
   checkRowsOverlap,
   currentDeviceOf,
@@ -258,7 +258,7 @@ function endOf(session: Session, end: BatchCopy["source"], what: string): CopyEn
   }
   if (end instanceof HostBuffer) {
     if (sessionOfHost(end) !== session) throw errorOfAnotherCuda("copy to or from a host buffer");
-    const bytes = new Uint8Array(end.buffer, 0, end.byteLength);
+    const bytes = bytesOfHost(end);
     const placeOf = (size: RowsShape) => ({ bytes, ...withoutGaps(size) });
     return { rows: undefined, byteLength: end.byteLength, type: undefined, placeOf };
   }

@@ -37,7 +37,7 @@ import type { DeviceArray } from "./device_array.ts";
 import { type ArrayDescription, arrayLayout, type ArrayOptions } from "./dtypes.ts";
 import { refuseElementAccess, refuseProperty } from "./transfers/elements.ts";
 import type { Extent, PitchedArray, PitchOptions } from "./pitched_array.ts";
-import { HostBuffer, type PitchedViewOf } from "./transfers/host_buffer.ts";
+import { bytesOfHost, HostBuffer, type PitchedViewOf } from "./transfers/host_buffer.ts";
 import type { ImportedMemoryPool } from "./handles/imported_memory_pool.ts";
 import {
   adviceAbout,
@@ -351,7 +351,7 @@ export class DeviceBuffer implements Disposable {
     try {
       const target = { allocation: this.#allocation, address: destination };
       if (source instanceof DeviceBuffer) copyBetween(source.#place(), target, { byteLength: length, stream });
-      else copyFromHost(target, bytesOf(source instanceof HostBuffer ? source.buffer : source), stream);
+      else copyFromHost(target, source instanceof HostBuffer ? bytesOfHost(source) : bytesOf(source), stream);
     } catch (error) {
       const buffer = this.#allocation;
       const ends = source instanceof DeviceBuffer ? { source: source.#allocation } : {};
@@ -394,7 +394,7 @@ export class DeviceBuffer implements Disposable {
     try {
       const place = { allocation: this.#allocation, address: source };
       if (target instanceof DeviceBuffer) copyBetween(place, target.#place(), { byteLength: length, stream });
-      else copyToHost(place, new Uint8Array(target.buffer, 0, length), stream);
+      else copyToHost(place, bytesOfHost(target).subarray(0, length), stream);
     } catch (error) {
       const buffer = this.#allocation;
       const ends = target instanceof DeviceBuffer ? { target: target.#allocation } : {};

@@ -36,7 +36,7 @@ import {
   refuseElementAccess,
   refuseProperty,
 } from "./transfers/elements.ts";
-import { type HostBuffer, sessionOfHost, setPitchedHostView } from "./transfers/host_buffer.ts";
+import { bytesOfHost, type HostBuffer, sessionOfHost, setPitchedHostView } from "./transfers/host_buffer.ts";
 import {
   checkRowsOverlap,
   enqueueRows,
@@ -454,7 +454,8 @@ export class PitchedArray<T extends TypedArray = TypedArray> implements Disposab
   #place(): RowsPlace {
     const { buffer, pitch, slicePitch } = this;
     if (!isHostBuffer(buffer)) return { allocation: allocationOf(buffer), address: this.address, pitch, slicePitch };
-    const bytes = new Uint8Array(buffer.buffer, this.byteOffset, spanOf(this.#size(), this));
+    const begin = this.byteOffset;
+    const bytes = bytesOfHost(buffer).subarray(begin, begin + spanOf(this.#size(), this));
     return { bytes, pitch, slicePitch };
   }
 
@@ -626,8 +627,8 @@ function viewLayout(
   checkOptions(options, pitchOptions);
   const extents = checkedExtents(size, 1, "the size of rows");
   const layout = layoutOf(type, extents, options, buffer.byteLength);
-  // Page-locked memory begins at the beginning of a page.
-  const begin = isHostBuffer(buffer) ? (void buffer.buffer, 0n) : buffer.address;
+  // Page-locked memory begins at the beginning of a page, unless it is a part of a buffer of the program.
+  const begin = isHostBuffer(buffer) ? (void buffer.buffer, BigInt(buffer.byteOffset)) : buffer.address;
   const unit = type.BYTES_PER_ELEMENT;
   if ((begin + BigInt(layout.byteOffset)) % BigInt(unit) === 0n) return layout;
   throw new RangeError(

@@ -15,7 +15,14 @@ import type { CompileOptions } from "../compile/compile_options.ts";
 import { CudaDevice } from "./cuda_device.ts";
 import { memLocationType } from "../driver.ts";
 import { cannot, ignoreLoss } from "../support/driver_errors.ts";
-import { HostBuffer } from "../memory/transfers/host_buffer.ts";
+import { HostBuffer, hostFlags, type HostOptions } from "../memory/transfers/host_buffer.ts";
+import {
+  adviceForRegistration,
+  checkRegistrable,
+  type RegisterHostOptions,
+  registrationFlags,
+} from "../memory/transfers/registered_memory.ts";
+import { cudaErrorNumbers, explainedError } from "../support/errors.ts";
 import type { Session } from "../session.ts";
 import {
   checkByteLength,
@@ -116,17 +123,66 @@ export class Cuda implements Disposable {
    * Allocates page-locked host memory. Copies between this memory and any device do not block the host.
    *
    * @param byteLength Size in bytes, at least 1.
+   * @param options Whether the memory bypasses the processor's caches.
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html
    * @throws {TypeError} If `byteLength` is not a number
    * @throws {RangeError} If `byteLength` is not a whole number, or is less than 1
    * @throws {CudaError} `cudaErrorMemoryAllocation` if the host has too little memory left
    */
-  allocateHost(byteLength: number): HostBuffer {
+  allocateHost(byteLength: number, options: HostOptions = {}): HostBuffer {
     checkByteLength(byteLength, "a host buffer's size", 1);
+    const flags = hostFlags(options);
     try {
-      return new HostBuffer(this.#session, byteLength);
+      return new HostBuffer(this.#session, { byteLength, flags });
     } catch (error) {
       throw cannot(`allocate ${byteLength} bytes of page-locked memory`, error);
+    }
+  }
+
+  /**
+   * Page-locks memory that exists already, until the result is disposed. Copies between it and any device then do not
+   * block the host, and kernels of all devices read and write it in place. To lock memory takes about as long as to
+   * write it: it pays for memory that is used for long.
+   *
+   * The safest memory is a SharedArrayBuffer, or that of a WebAssembly.Memory that does not grow: nobody can transfer
+   * it. Do not transfer an ArrayBuffer meanwhile: the result could then not be used any more.
+   *
+   * @param memory At least 4096 bytes.
+   * @param options Whether devices only read the memory.
+   * @returns The memory as page-locked memory. Its `buffer` is the program's own, in which it begins at `byteOffset`.
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html
+   * @throws {TypeError} If `memory` is not an ArrayBuffer, a SharedArrayBuffer or a view of one, or can be resized, or
+   * was transferred
+   * @throws {RangeError} If it has less than 4096 bytes
+   * @throws {CudaError} `cudaErrorHostMemoryAlreadyRegistered` if a part of the memory is page-locked already,
+   * `cudaErrorInvalidValue` for memory that the process can only read, without `readOnly`
+   *
+   * @example
+   * ```ts
+   * import { open } from "./mod.ts";
+   *
+   * using cuda = open();
+   * const samples = new Float32Array(new SharedArrayBuffer(65536)); // other Workers write it
+   * using host = cuda.registerHost(samples);
+   * using pool = cuda.device(0).createPool();
+   * using x = pool.allocateArray(Float32Array, samples.length);
+   * x.copyFrom(host); // without a copy on the host
+   * ```
+   */
+  registerHost(
+    memory: ArrayBuffer | SharedArrayBuffer | ArrayBufferView,
+    options: RegisterHostOptions = {},
+  ): HostBuffer {
+    const flags = registrationFlags(options);
+    const bytes = checkRegistrable(memory);
+    try {
+      if (this.#session.lifetimeOf(bytes) === bytes.buffer) {
+        const why = "it is memory of this library, which is page-locked already";
+        throw explainedError(cudaErrorNumbers.cudaErrorInvalidValue, "cudaHostRegister", why);
+      }
+      return new HostBuffer(this.#session, { registration: this.#session.registerHost(bytes, flags) });
+    } catch (error) {
+      throw cannot(`register ${bytes.byteLength} bytes of memory`, error, adviceForRegistration(error));
     }
   }
 

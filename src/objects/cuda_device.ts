@@ -5,6 +5,7 @@ import type { CompileOptions } from "../compile/compile_options.ts";
 import type { CudaModule } from "./modules/cuda_module.ts";
 import { createGraph, type CudaGraph } from "./graphs/cuda_graph.ts";
 import { type GraphMemory, graphMemoryOf } from "./graphs/graph_memory.ts";
+import { type DeviceLimits, limitsOf } from "./device_limits.ts";
 import { CudaStream, progressOf, type StreamOptions, streamOptions } from "./streams/cuda_stream.ts";
 import type { OrStream } from "./streams/stream_option.ts";
 import { type DeviceAttributeName, deviceAttributes } from "../support/device_attributes.ts";
@@ -58,6 +59,7 @@ import {
   didYouMean,
   refuseConstruction,
   refuseNewProperties,
+  refuseToReplace,
   whatIs,
 } from "../support/validation.ts";
 import { formatUuid } from "../support/uuid.ts";
@@ -90,6 +92,7 @@ export class CudaDevice {
   readonly #cuda: Cuda;
   readonly #streams: DeviceStreams;
   #graphMemory: GraphMemory | undefined;
+  #limits: DeviceLimits | undefined;
   /** The peer devices to whose memory this device was given access. */
   readonly #peerAccess = new Map<CudaDevice, OpenedObject>();
   readonly #attributes = new Map<number, number>();
@@ -99,6 +102,7 @@ export class CudaDevice {
   static {
     refuseDisposal(this, "Cannot declare a CudaDevice with using: it has nothing to dispose of; declare it with const");
     refuseNewProperties(this, { name: "CudaDevice", fields: ["cloneRefusal", "ordinal", "defaultStream"] });
+    refuseToReplace(this, "limits", "set one of them, such as gpu.limits.stackSize");
     printAs(this, "CudaDevice", (device) => {
       const { hasEnded } = device.#session;
       return `CudaDevice { device ${device.ordinal}, ` +
@@ -278,6 +282,26 @@ export class CudaDevice {
    */
   get graphMemory(): GraphMemory {
     return this.#graphMemory ??= graphMemoryOf(this.#session, this.ordinal);
+  }
+
+  /**
+   * The limits of the device for its kernels, such as the size of their stack and of their heap. Each can be set.
+   *
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__DEVICE.html
+   *
+   * @example
+   * ```ts
+   * import { open } from "./mod.ts";
+   *
+   * using cuda = open();
+   * const gpu = cuda.device(0);
+   * gpu.limits.stackSize = 4096; // of each thread
+   * gpu.limits.mallocHeapSize = 64 * 2 ** 20; // before the first kernel that uses malloc
+   * console.log(gpu.limits);
+   * ```
+   */
+  get limits(): DeviceLimits {
+    return this.#limits ??= limitsOf(this.#session, this.ordinal);
   }
 
   /**

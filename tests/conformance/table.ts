@@ -13,6 +13,7 @@ import { situations as devices } from "./situations/devices.ts";
 import { situations as events } from "./situations/events.ts";
 import { situations as graphMemory } from "./situations/graph_memory.ts";
 import { situations as graphs } from "./situations/graphs.ts";
+import { situations as hostLimits } from "./situations/host_limits.ts";
 import { situations as hostPools } from "./situations/host_pools.ts";
 import { situations as ipcEvents } from "./situations/ipc_events.ts";
 import { situations as ipcMemory } from "./situations/ipc_memory.ts";
@@ -56,6 +57,7 @@ const rowsByFile: Readonly<Record<string, readonly Situation[]>> = {
   non_peers: nonPeers,
   host_pools: hostPools,
   managed,
+  host_limits: hostLimits,
   pool_export: poolExport,
   pool_import: poolImport,
   pools_between_processes: poolsBetweenProcesses,

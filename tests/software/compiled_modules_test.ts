@@ -20,6 +20,7 @@ const options = {
   variesThreads: false,
   checksWrites: false,
   kernelChecks: new Set<KernelCheck>(),
+  stackBytes: 16384,
 };
 
 test("strings are kept up to a length, and the least recently used goes first", () => {
@@ -58,6 +59,7 @@ test("the same PTX is compiled once for the same options", () => {
     compiledModule(`${counter}\n`, options),
     compiledModule(counter, { ...options, boundsChecks: false }),
     compiledModule(counter, { ...options, gangs: false }),
+    compiledModule(counter, { ...options, stackBytes: 32768 }),
     compiledModule(counter, { ...options, gangs: "always" }),
     compiledModule(counter, { ...options, observesAccesses: true }),
     compiledModule(counter, { ...options, variesThreads: true }),
@@ -65,7 +67,7 @@ test("the same PTX is compiled once for the same options", () => {
     compiledModule([{ name: "a", ptx: counter }], options),
     compiledModule([{ name: "b", ptx: counter }], options),
   ];
-  assertEquals(new Set([first, ...others]).size, 10);
+  assertEquals(new Set([first, ...others]).size, 11);
   const linked = () => [{ name: "a", ptx: counter }, { name: "b", ptx: header }];
   assertStrictEquals(compiledModule(linked(), options), compiledModule(linked(), options));
   assertNotStrictEquals(compiledModule(linked().toReversed(), options), compiledModule(linked(), options));

@@ -193,3 +193,46 @@ test("a record is unaffected by later waits of its stream", () => {
   scheduler.wait(third, early);
   assert(scheduler.comesAfter(third, before));
 });
+
+test("of the streams that can run, those of a greater priority run first, and the others not too late", () => {
+  const scheduler = new Scheduler((_, cause) => {
+    throw cause;
+  });
+  const [low, high, second] = [0, -2, -1].map((priority) => {
+    const stream = new Stream(0, { isBlocking: false, priority });
+    scheduler.addStream(stream);
+    return stream;
+  }) as [Stream, Stream, Stream];
+  const order: string[] = [];
+  const enqueue = (stream: Stream, name: string) => scheduler.enqueue(stream, () => void order.push(name));
+  for (const index of [0, 1]) {
+    enqueue(low, `low ${index}`);
+    enqueue(second, `second ${index}`);
+    enqueue(high, `high ${index}`);
+  }
+  while (scheduler.step());
+  assertEquals(order.join(", "), "high 0, high 1, second 0, second 1, low 0, low 1");
+  // A kernel of a greater priority that waits for one of a lesser priority does not wait for ever.
+  let isOpen = false, turns = 0;
+  scheduler.enqueue(high, () => {
+    turns++;
+    return isOpen;
+  });
+  scheduler.enqueue(low, () => {
+    isOpen = true;
+  });
+  while (scheduler.step());
+  assert(isOpen && turns > 1 && turns < 100, String(turns));
+  // Streams of the same priority take turns.
+  const [a, b] = ["a", "b"].map((name) => {
+    const stream = new Stream(0, { isBlocking: false, priority: -2 });
+    scheduler.addStream(stream);
+    for (const _ of [0, 1, 2]) enqueue(stream, name);
+    return stream;
+  }) as [Stream, Stream];
+  order.length = 0;
+  while (scheduler.step());
+  assertEquals(order.join(""), "ababab");
+  assert(a.isIdle && b.isIdle);
+  scheduler.close();
+});

@@ -45,13 +45,13 @@ export function copyFromHost({ allocation, address }: CopyPlace, bytes: Uint8Arr
   if (capture !== undefined) {
     // Each launch of the graph reads the memory again, so the bytes of now are kept as long as the graph.
     const isKept = isReadInPlace({ allocation, address }, bytes);
-    if (isKept) capture.resources.hostMemory.add(bytes.buffer);
+    if (isKept) capture.resources.hostMemory.add(allocation.session.lifetimeOf(bytes) ?? bytes.buffer);
     const kept = isKept ? bytes : capture.keepBytes(bytes);
     return enqueueFromHost({ allocation, address }, kept, stream);
   }
   const isReadLater = allocation.session.uploads.readsPageableMemory(stream.device);
   // The fast path, kept small so that engines inline it.
-  if (isReadLater || bytes.byteLength > maximumAtOnceByteLength) {
+  if (isReadLater || bytes.byteLength > maximumAtOnceByteLength || allocation.session.hasRegistrations) {
     return stageUnlessReadInPlace(allocation, address, bytes, stream);
   }
   const { ordinal } = deviceForHostCopy(allocation, stream);
@@ -62,6 +62,8 @@ export function copyFromHost({ allocation, address }: CopyPlace, bytes: Uint8Arr
 function stageUnlessReadInPlace(allocation: Allocation, address: bigint, bytes: Uint8Array, stream: CudaStream): void {
   const { session } = allocation;
   const target = { allocation, address };
+  // CUDA refuses to copy from memory that is registered in part.
+  if (session.isPartlyRegistered(bytes)) return session.uploads.copy(target, bytes, stream);
   if (isReadInPlace(target, bytes) || !session.uploads.readsPageableMemory(stream.device) && isIdle(stream, session)) {
     enqueueFromHost(target, bytes, stream);
   } else {
@@ -73,10 +75,10 @@ function stageUnlessReadInPlace(allocation: Allocation, address: bigint, bytes: 
  * Returns whether a copy needs no staging: page-locked memory is read in stream order, and a copy to a host pool is
  * performed by the host before the call returns.
  */
-function isReadInPlace({ allocation }: CopyPlace, { buffer }: Uint8Array): boolean {
+function isReadInPlace({ allocation }: CopyPlace, bytes: Uint8Array): boolean {
   // The memory of a wrapped buffer may be host memory that is not from a pool.
   const { isHostMemory, isForeign } = allocation.owner;
-  return (isHostMemory === true && isForeign !== true) || allocation.session.isPageLocked(buffer);
+  return (isHostMemory === true && isForeign !== true) || allocation.session.isPageLocked(bytes);
 }
 
 /**
@@ -101,7 +103,9 @@ export function copyToHost({ allocation, address }: CopyPlace, bytes: Uint8Array
   const { ordinal } = deviceForHostCopy(allocation, stream);
   const { captures, driver } = allocation.session;
   driver.memcpyDtoHAsync(ordinal, bytes, address, stream.unsafeHandle);
-  if (captures.isActive) captures.of(stream.unsafeHandle)?.resources.hostMemory.add(bytes.buffer);
+  if (captures.isActive) {
+    captures.of(stream.unsafeHandle)?.resources.hostMemory.add(allocation.session.lifetimeOf(bytes) ?? bytes.buffer);
+  }
   allocation.noteUse(stream);
 }
 

@@ -1,12 +1,42 @@
 import { refuseElementAccess } from "./elements.ts";
 import { cloneRefusal } from "../../support/cloning.ts";
 import { countOf, printAs } from "../../support/printing.ts";
-import type { HostAllocation } from "../../driver.ts";
+import { type HostAllocation, hostAllocFlag } from "../../driver.ts";
 import { cannot, ignoreLoss } from "../../support/driver_errors.ts";
-import type { Session } from "../../session.ts";
-import { refuseConstruction, type TypedArray, type TypedArrayConstructor } from "../../support/validation.ts";
 import type { Extent, PitchedArray, PitchOptions } from "../pitched_array.ts";
+import type { HostRegistration, Session } from "../../session.ts";
+import {
+  checkBoolean,
+  checkOptions,
+  type KnownOptions,
+  refuseConstruction,
+  type TypedArray,
+  type TypedArrayConstructor,
+} from "../../support/validation.ts";
 import { ReferenceError } from "../../support/program_errors.ts";
+
+/** Options of `Cuda.allocateHost`. */
+export interface HostOptions {
+  /**
+   * Whether the memory bypasses the processor's caches: devices may read it faster, and the host reads it very slowly.
+   * For memory that the host only writes. Defaults to false.
+   */
+  writeCombined?: boolean;
+}
+
+const hostOptions: KnownOptions<HostOptions> = {
+  action: "allocate page-locked memory",
+  names: { writeCombined: true },
+  instead: { readOnly: "registerHost takes it" },
+};
+
+/** Returns the driver's flags for the options of an allocation of page-locked memory. Throws unless they are valid. */
+export function hostFlags(options: HostOptions): number {
+  checkOptions(options, hostOptions);
+  const { writeCombined = false } = options;
+  checkBoolean(writeCombined, "writeCombined");
+  return writeCombined ? hostAllocFlag.writeCombined : 0;
+}
 
 /** Returns the session that a host buffer belongs to. */
 export let sessionOfHost: (buffer: HostBuffer) => Session;
@@ -26,12 +56,18 @@ let viewPitched: PitchedViewOf<HostBuffer>;
 export function setPitchedHostView(create: typeof viewPitched): void {
   viewPitched = create;
 }
+/** Returns the bytes of a host buffer. Throws if it cannot be used any more. */
+export let bytesOfHost: (buffer: HostBuffer) => Uint8Array<ArrayBuffer>;
+
+/** Returns the buffer that is detached when the memory of a host buffer is freed, or is no longer registered. */
+export let lifetimeOfHost: (buffer: HostBuffer) => ArrayBufferLike;
 
 const refusalToClone = cloneRefusal("a HostBuffer", "send a copy of its bytes, such as host.buffer.slice(0)");
 
 /**
  * Page-locked host memory. Copies to and from it run asynchronously to the host, and kernels of all devices read and
- * write it in place if they get it as an argument. Comes from `Cuda.allocateHost`.
+ * write it in place if they get it as an argument. Comes from `Cuda.allocateHost`, and from `Cuda.registerHost` for
+ * memory that exists already.
  *
  * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html
  *
@@ -55,34 +91,58 @@ export class HostBuffer implements Disposable {
   private readonly cloneRefusal = refusalToClone;
   /** Size in bytes. */
   readonly byteLength: number;
+  /** Where the memory begins in `buffer`, in bytes: 0, but for a part of a buffer that was registered. */
+  readonly byteOffset: number;
   readonly #session: Session;
   readonly #allocation: HostAllocation;
+  /** The registration, if the memory is the program's own. */
+  readonly #registration: HostRegistration | undefined;
   #isDisposed = false;
 
   static {
     sessionOfHost = (buffer) => buffer.#session;
+    bytesOfHost = (host) => new Uint8Array(host.buffer, host.byteOffset, host.byteLength);
+    lifetimeOfHost = (host) => host.#registration?.lifetime ?? host.#allocation.buffer;
     const view = "it has no type; use new Float32Array(host.buffer), or another typed array";
     refuseElementAccess(this, { isInstance: (object) => #allocation in object, read: view, write: view });
     printAs(this, "HostBuffer", (buffer) => {
-      const state = buffer.#isDisposed || buffer.#session.hasEnded ? "disposed" : "page-locked";
+      const state = buffer.#isDisposed || buffer.#session.hasEnded
+        ? "disposed"
+        : buffer.#registration === undefined
+        ? "page-locked"
+        : "registered";
       return `HostBuffer { host, ${countOf(buffer.byteLength, "byte")}, ${state} }`;
     }, ["byteLength", ["disposed", (buffer) => buffer.#isDisposed || buffer.#session.hasEnded]]);
   }
 
   /**
-   * Host buffers come from `Cuda.allocateHost`.
+   * Host buffers come from `Cuda.allocateHost` and `Cuda.registerHost`.
    *
    * @ignore
    */
-  constructor(session: Session, byteLength: number) {
+  constructor(
+    session: Session,
+    memory: { readonly byteLength: number; readonly flags: number } | { readonly registration: HostRegistration },
+  ) {
     if (session?.opened === undefined) refuseConstruction("HostBuffer", "Cuda.allocateHost");
     this.#session = session;
-    this.#allocation = session.allocateHost(byteLength, "host buffer");
-    this.byteLength = byteLength;
+    const registration = this.#registration = "registration" in memory ? memory.registration : undefined;
+    if (registration === undefined) {
+      const { byteLength, flags } = memory as { readonly byteLength: number; readonly flags: number };
+      this.#allocation = session.allocateHost(byteLength, "host buffer", flags);
+      this.byteLength = byteLength;
+      this.byteOffset = 0;
+    } else {
+      const { address, bytes } = registration;
+      this.#allocation = { address, buffer: bytes.buffer as ArrayBuffer };
+      this.byteLength = bytes.byteLength;
+      this.byteOffset = bytes.byteOffset;
+    }
   }
 
   /**
    * The memory itself, not a copy. It is detached when the HostBuffer is disposed: views of it then have no elements.
+   * For registered memory, it is the program's own ArrayBuffer or SharedArrayBuffer, which stays as it is.
    *
    * Do not transfer it, whether with `transfer()` or to a worker: the receiver could access the memory after it is
    * freed. Memory that was transferred is therefore not freed before the process exits, and is reported when the `Cuda`
@@ -148,10 +208,15 @@ export class HostBuffer implements Disposable {
     }
   }
 
-  /** Frees the memory. CUDA waits for the copies and kernels that use it. */
+  /**
+   * Frees the memory; memory that was registered is only unlocked. CUDA waits for the copies and kernels that use it.
+   */
   [Symbol.dispose](): void {
     if (this.#isDisposed || this.#session.hasEnded) return;
     this.#isDisposed = true;
-    ignoreLoss(() => this.#session.freeHost(this.#allocation));
+    const registration = this.#registration;
+    ignoreLoss(() =>
+      registration === undefined ? this.#session.freeHost(this.#allocation) : this.#session.unregisterHost(registration)
+    );
   }
 }

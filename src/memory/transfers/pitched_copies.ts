@@ -84,10 +84,7 @@ export function enqueueRows(
   if (fromDevice !== undefined && toDevice !== undefined && fromDevice !== toDevice && !captures.isActive) {
     driver.memcpy3DPeerAsync(stream.device.ordinal, copy, toDevice, fromDevice, handle);
   } else driver.memcpy3DAsync(currentDeviceOf(source, target, stream), copy, handle);
-  for (const place of [source, target]) {
-    if (!("bytes" in place)) place.allocation.noteUse(stream);
-    else if (captures.isActive) captures.of(handle)?.resources.hostMemory.add(place.bytes.buffer);
-  }
+  for (const place of [source, target]) noteUse(session, place, stream);
 }
 
 /** Returns the device that memory is on; undefined for the host's, and for managed memory. */
@@ -123,7 +120,7 @@ export function enqueueRowsOfArray(
   const { size: simple } = simplifiedRows(size, [source, target] as const);
   const isOneRow = simple.height === 1 && simple.depth === 1;
   if (isOneRow && !("bytes" in target)) return copyFromHost(target, source.bytes.subarray(0, simple.width), stream);
-  if (session.isPageLocked(source.bytes.buffer)) {
+  if (session.isPageLocked(source.bytes)) {
     checkRowsOverlap(source, target, size);
     return enqueueRows(session, source, target, { size, stream });
   }
@@ -189,7 +186,7 @@ export function fillRows(
   // CUDA fills two dimensions: the third one is a loop over the fewer of slices and rows.
   if (depth <= height) { for (let z = 0; z < depth; z++) set(z * slicePitch, pitch, height); }
   else for (let y = 0; y < height; y++) set(y * pitch, slicePitch, depth);
-  noteFill(session, place, fill.stream);
+  noteUse(session, place, fill.stream);
 }
 
 /**
@@ -209,7 +206,7 @@ function fillRowsOfPairs(
   const [distance, count] = pairs === 1 ? [place.pitch, height] : [8, Math.min(pairs, pairsToCopy)];
   driver.memsetD2D32Async(ordinal, address, distance, low, 1, count, unsafeHandle);
   driver.memsetD2D32Async(ordinal, address + 4n, distance, high, 1, count, unsafeHandle);
-  noteFill(session, place, stream);
+  noteUse(session, place, stream);
   const repeat = (
     filled: number,
     end: number,
@@ -235,7 +232,10 @@ function fillRowsOfPairs(
 /** The number of 64-bit elements that are set by fills before the rest of a row is filled by copies. */
 const pairsToCopy = 4096;
 
-function noteFill({ captures }: Session, place: RowsPlace, stream: CudaStream): void {
-  if (!("bytes" in place)) place.allocation.noteUse(stream);
-  else if (captures.isActive) captures.of(stream.unsafeHandle)?.resources.hostMemory.add(place.bytes.buffer);
+function noteUse(session: Session, place: RowsPlace, stream: CudaStream): void {
+  const { captures } = session;
+  if (!("bytes" in place)) return place.allocation.noteUse(stream);
+  if (!captures.isActive) return;
+  const { bytes } = place;
+  captures.of(stream.unsafeHandle)?.resources.hostMemory.add(session.lifetimeOf(bytes) ?? bytes.buffer);
 }

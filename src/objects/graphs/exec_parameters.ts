@@ -4,7 +4,7 @@
  * @module
  */
 import { allocationOf, type DeviceBuffer } from "../../memory/device_buffer.ts";
-import { HostBuffer } from "../../memory/transfers/host_buffer.ts";
+import { bytesOfHost, HostBuffer, lifetimeOfHost } from "../../memory/transfers/host_buffer.ts";
 import type { Session } from "../../session.ts";
 import { cannot, ignoreLoss } from "../../support/driver_errors.ts";
 import { CudaError } from "../../support/errors.ts";
@@ -173,7 +173,7 @@ class TargetSlot implements Slot {
 
 /** Returns the memory that a buffer is a part of. */
 export function memoryOf(buffer: DeviceBuffer | HostBuffer): NodeMemory {
-  return buffer instanceof HostBuffer ? buffer.buffer : allocationOf(buffer);
+  return buffer instanceof HostBuffer ? lifetimeOfHost(buffer) : allocationOf(buffer);
 }
 
 /** Returns a part of a buffer as an end of a copy: an address or, for page-locked memory, an array. */
@@ -181,7 +181,9 @@ export function partOf(
   buffer: DeviceBuffer | HostBuffer,
   { byteOffset, byteLength, isAddress }: { byteOffset: number; byteLength: number; isAddress: boolean },
 ): bigint | Uint8Array {
-  if (buffer instanceof HostBuffer && !isAddress) return new Uint8Array(buffer.buffer, byteOffset, byteLength);
+  if (buffer instanceof HostBuffer && !isAddress) {
+    return bytesOfHost(buffer).subarray(byteOffset, byteOffset + byteLength);
+  }
   return buffer.address + BigInt(byteOffset);
 }
 

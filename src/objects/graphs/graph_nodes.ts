@@ -17,7 +17,7 @@ import { allocationOf, DeviceBuffer } from "../../memory/device_buffer.ts";
 import { memoryOfPool, MemoryPool } from "../../memory/pools/memory_pool.ts";
 import { checkEnds, elementsToCopy } from "../../memory/transfers/copies.ts";
 import { checkCopyBetween, checkCopyFromView, type ElementBits, elementBits } from "../../memory/transfers/elements.ts";
-import { HostBuffer } from "../../memory/transfers/host_buffer.ts";
+import { bytesOfHost, HostBuffer, lifetimeOfHost } from "../../memory/transfers/host_buffer.ts";
 import type { Session } from "../../session.ts";
 import { cannot } from "../../support/driver_errors.ts";
 import { CudaError, cudaErrorNumbers, explainedError } from "../../support/errors.ts";
@@ -252,9 +252,9 @@ export function readCopy(session: Session, { source, target, uses }: {
   const from = source instanceof DeviceBuffer
     ? use(source, uses)
     : source instanceof HostBuffer
-    ? useHost(source.buffer, byteLength, uses)
+    ? useHost(source, byteLength, uses)
     : keptBytes(session, bytesOf(source), uses);
-  const to = target instanceof DeviceBuffer ? use(target, uses) : useHost(target.buffer, byteLength, uses);
+  const to = target instanceof DeviceBuffer ? use(target, uses) : useHost(target, byteLength, uses);
   return { source: from, destination: to, byteLength };
 }
 
@@ -272,9 +272,10 @@ function use(buffer: DeviceBuffer, uses: GraphResources): bigint {
   return address;
 }
 
-function useHost(memory: ArrayBuffer, byteLength: number, uses: GraphResources): Uint8Array {
-  uses.hostMemory.add(memory);
-  return new Uint8Array(memory, 0, byteLength);
+function useHost(memory: HostBuffer, byteLength: number, uses: GraphResources): Uint8Array {
+  const bytes = bytesOfHost(memory);
+  uses.hostMemory.add(lifetimeOfHost(memory));
+  return bytes.subarray(0, byteLength);
 }
 
 /** Returns bytes that launches read: page-locked memory of the program, or a page-locked copy of them. */

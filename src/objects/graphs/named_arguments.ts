@@ -34,6 +34,8 @@ export interface MemoryArgument {
   readonly type: unknown;
   /** The page-locked memory itself. */
   readonly bytes: ArrayBufferLike | undefined;
+  /** Where the memory begins in `bytes`: 0, but for a part of a buffer that was registered. */
+  readonly bytesOffset: number;
 }
 
 /** An argument of a graph. */
@@ -94,6 +96,7 @@ function describe(name: string, value: GraphArgumentValue, session: Session): Na
     byteLength: memory.byteLength,
     type: (memory as Partial<DeviceArray<never>>).type,
     bytes: memory instanceof HostBuffer ? memory.buffer : undefined,
+    bytesOffset: memory instanceof HostBuffer ? memory.byteOffset : 0,
   };
 }
 
@@ -289,7 +292,9 @@ class MemoryIndex {
   find(memory: CopyNote["copy"]["source"], byteLength: number): { name: string; byteOffset: number } | undefined {
     if (typeof memory !== "bigint") {
       const host = this.#byBytes.get(memory.buffer);
-      return host && { name: host.name, byteOffset: memory.byteOffset };
+      const byteOffset = memory.byteOffset - (host?.bytesOffset ?? 0);
+      const isInside = host !== undefined && byteOffset >= 0 && byteOffset + byteLength <= host.byteLength;
+      return isInside ? { name: host.name, byteOffset } : undefined;
     }
     let low = 0, high = this.#placed.length;
     while (low < high) {

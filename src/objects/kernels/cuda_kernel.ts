@@ -4,7 +4,7 @@ import { checkStream, type CudaStream, launchesOf } from "../streams/cuda_stream
 import { functionAttribute, type KernelLaunch } from "../../driver.ts";
 import type { Allocation } from "../../memory/allocation.ts";
 import { allocationOf, type DeviceBuffer } from "../../memory/device_buffer.ts";
-import { HostBuffer } from "../../memory/transfers/host_buffer.ts";
+import { HostBuffer, lifetimeOfHost } from "../../memory/transfers/host_buffer.ts";
 import { cannot } from "../../support/driver_errors.ts";
 import type { ActiveCapture } from "../graphs/captures.ts";
 import { captureOfArgument, GraphArgument, type LaunchArguments } from "../graphs/graph_argument.ts";
@@ -375,7 +375,7 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
   /** Records that a graph uses the kernel's module, and the buffers of the latest launch. */
   #noteResources(resources: GraphResources, args: readonly unknown[]): void {
     for (const allocation of this.#buffers) if (allocation !== undefined) resources.allocations.add(allocation);
-    for (const argument of args) if (argument instanceof HostBuffer) resources.hostMemory.add(argument.buffer);
+    for (const argument of args) if (argument instanceof HostBuffer) resources.hostMemory.add(lifetimeOfHost(argument));
     resources.keep(this.#isLoaded, this.#keepLoaded);
   }
 

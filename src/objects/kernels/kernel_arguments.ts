@@ -321,7 +321,7 @@ export function adviceFor(argument: unknown, kind: "word" | "struct" | "scalar",
   }
   if (kind === "struct") return "; describe the fields with struct({ ... }), and call that with their values";
   if (!isWord || "address" in argument) return "";
-  if (session.isPageLocked(ArrayBuffer.isView(argument) ? argument.buffer : argument as ArrayBuffer)) {
+  if (session.isPageLocked(ArrayBuffer.isView(argument) ? argument : new Uint8Array(argument as ArrayBuffer))) {
     return "; it shows page-locked memory: pass the buffer that it is of, or, for a part, that buffer's address plus " +
       "an offset in bytes";
   }

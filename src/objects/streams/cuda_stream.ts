@@ -275,8 +275,8 @@ export class CudaStream implements Disposable {
 
   /**
    * The priority that CUDA gave the stream, within `CudaDevice.streamPriorityRange()`. Lower numbers are greater
-   * priorities. Other libraries may ask for any priority: CUDA clamps it to the range. On the software device,
-   * priorities have no effect.
+   * priorities. Other libraries may ask for any priority: CUDA clamps it to the range. The software device prefers, of
+   * the streams that could run, those of greater priorities.
    *
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__STREAM.html
    * @throws {ReferenceError} If the stream was disposed

@@ -28,7 +28,7 @@ import { type FunctionDeclaration, PtxError, type PtxModule } from "../../ptx/sy
 import { generateKernel, type GeneratorContext } from "./codegen/code_generator.ts";
 import { hasFusedMultiplyAdd } from "./webassembly/engine_features.ts";
 import { contractKernel } from "./contraction/contract.ts";
-import type { EmitOptions } from "./codegen/function_emitter.ts";
+import { defaultStackBytes, type EmitOptions } from "./codegen/function_emitter.ts";
 import { helperCount, helperFunctions, importedFunctions } from "./helpers/helper_functions.ts";
 import { instructionSet } from "./instructions/instructions.ts";
 import { findsWorkspace } from "./instructions/special_registers.ts";
@@ -249,6 +249,7 @@ export function compilePtx(
     checksWrites: false,
     dividedAbove: 100_000,
     partBytes: 100_000,
+    stackBytes: defaultStackBytes,
     ...options,
   };
   const kernels = new Map<string, CompiledKernel>();

@@ -15,8 +15,9 @@ import { cudaErrorNumbers } from "../../support/errors.ts";
 import type { Stream, Work } from "../execution/streams.ts";
 import { checkSharing, fail } from "../failure.ts";
 import { refusePlainMemory } from "../memory/host_memory.ts";
-import { addressOfOffset, offsetOfAddress } from "../memory/linear_memory.ts";
+import { addressOfOffset, offsetOfAddress, wholePages } from "../memory/linear_memory.ts";
 import type { ManagedMemory } from "../memory/managed_memory.ts";
+import type { RegisteredMemory } from "../memory/registered_memory.ts";
 import type { VirtualMemory } from "../memory/virtual/virtual_memory.ts";
 import type { DriverCore } from "./core.ts";
 import type { SoftwareGraphMemory } from "./graph_memory.ts";
@@ -259,6 +260,13 @@ type HostMemoryCalls = Pick<
 /** Returns the driver calls that manage host memory. */
 export function hostMemoryCalls({ core, memory }: AllocationParts): HostMemoryCalls {
   const { devices, linearMemory, hostMemory } = core;
+  const setReadOnly = ({ begin, byteLength }: RegisteredMemory, isReadOnly: boolean): void => {
+    for (let device = 0; device < devices.count; device++) {
+      if (isReadOnly) core.ensureBoundsTable(device, "cudaHostRegister");
+      else if (!linearMemory.hasReadOnly(device)) continue;
+      linearMemory.setReadOnly(device, { begin, end: begin + wholePages(byteLength) }, isReadOnly);
+    }
+  };
   return {
     hostView(address, byteLength) {
       const call = "cudaPointerGetAttributes";
@@ -300,8 +308,10 @@ export function hostMemoryCalls({ core, memory }: AllocationParts): HostMemoryCa
       if (bytes.byteLength === 0 || (flags & ~allHostRegisterFlags) !== 0) fail(cudaErrorInvalidValue, call);
       const registered = hostMemory.register(bytes);
       if (registered === "registered") return fail(cudaErrorHostMemoryAlreadyRegistered, call);
+      if (registered === "allocated") return fail(cudaErrorInvalidValue, call);
       if (registered === "full") return core.failForMemory(call);
       memory.allocations.add(registered);
+      if ((flags & hostRegisterFlag.readOnly) !== 0) setReadOnly(registered, true);
       core.onRegisteredMemoryChanged();
       return addressOfOffset(registered.begin);
     },
@@ -310,9 +320,16 @@ export function hostMemoryCalls({ core, memory }: AllocationParts): HostMemoryCa
       devices.checkAlive(call);
       const offset = offsetOfAddress(address);
       const registered = offset === undefined ? undefined : hostMemory.registered.get(offset);
-      if (registered === undefined) return fail(cudaErrorNumbers.cudaErrorHostMemoryNotRegistered, call);
+      if (registered === undefined) {
+        // CUDA knows the address, but not as the begin of registered memory.
+        const isKnown = address === 0n ||
+          offset !== undefined && memory.allocations.containing(offset, 1) !== undefined;
+        const { cudaErrorInvalidValue, cudaErrorHostMemoryNotRegistered } = cudaErrorNumbers;
+        return fail(isKnown ? cudaErrorInvalidValue : cudaErrorHostMemoryNotRegistered, call);
+      }
       // As `freeHost`.
       for (let device = 0; device < devices.count; device++) core.finishWork(device, call);
+      setReadOnly(registered, false);
       hostMemory.unregister(registered);
       memory.forget(registered);
       core.onRegisteredMemoryChanged();

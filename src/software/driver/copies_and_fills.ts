@@ -399,6 +399,7 @@ export function copyAndFillCalls(
       const call = "cudaMemcpyAsync";
       const target = streams.target(device, stream, call);
       const to = rangeForHostCopy(destination, source.byteLength, { device, call, flags: readWrite });
+      if (core.hostMemory.endsBehindRegistered(source)) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
       copies.fromHost(target, to, source);
     },
     memcpyDtoHAsync(device, destination, source, stream, onUninitialized) {

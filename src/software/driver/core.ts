@@ -34,6 +34,8 @@ export class DriverCore {
   readonly stepLimit: number;
   readonly observesAccesses: boolean;
   readonly kernelChecks: ReadonlySet<KernelCheck>;
+  /** The stack sizes that were set for the threads of a device's kernels, in bytes. */
+  readonly stackBytes: Map<number, number> = new Map();
   /** Whether streams run in the order that {@linkcode SoftwareDriverOptions.schedule} specifies. */
   readonly isScheduled: boolean;
   readonly linearMemory: LinearMemory;

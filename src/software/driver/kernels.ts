@@ -134,13 +134,25 @@ export class Kernels {
         const call = "cuModuleLoadDataEx";
         devices.check(device, call);
         core.ensureBoundsTable(device, call);
-        return add(LoadedModule.load(linearMemory, image, { device, ...this.#loadOptions }));
+        return add(
+          LoadedModule.load(linearMemory, image, {
+            device,
+            ...this.#loadOptions,
+            stackBytes: core.stackBytes.get(device),
+          }),
+        );
       },
       linkModules: (device, images) => {
         const call = "cuLinkCreate";
         devices.check(device, call);
         core.ensureBoundsTable(device, call);
-        return add(LoadedModule.link(linearMemory, images, { device, ...this.#loadOptions }));
+        return add(
+          LoadedModule.link(linearMemory, images, {
+            device,
+            ...this.#loadOptions,
+            stackBytes: core.stackBytes.get(device),
+          }),
+        );
       },
       moduleUnload: (device, module) => {
         const call = "cuModuleUnload";

@@ -136,7 +136,12 @@ function printFunctions({ linearMemory }: HostFunctionParts): Pick<HostFunctions
     print(format, values, place, thread, ...spaces) {
       try {
         const call = { format, arguments: values, memory: readableMemory(spaces) };
-        return printFromDevice(linearMemory.bytes, call, writeStandardOutput);
+        return printFromDevice(
+          linearMemory.bytes,
+          call,
+          writeStandardOutput,
+          linearMemory.printLimitAt(call.memory.bounds),
+        );
       } catch (error) {
         if (!(error instanceof UnreadableError)) throw error;
         const { address, byteLength: bytes } = error;

@@ -132,7 +132,7 @@ export class Stream {
   readonly isDefault: boolean;
   /** Whether the stream and the default stream wait for each other. */
   readonly isBlocking: boolean;
-  /** The priority that `cudaStreamGetPriority` returns. Does not affect the order of work. */
+  /** The priority, of which lower numbers are greater. Of the streams that can run, the greatest usually runs first. */
   readonly priority: number;
   /** The first item of work that is not done: the head of a linked list. Undefined if all work is done. */
   first: Work | undefined;
@@ -256,6 +256,11 @@ export class Event {
  * The maximum number of times in a row that a schedule may choose the same work, which may be waiting for other work.
  */
 const mostTimesChosen = 1000;
+/**
+ * The number of times in a row that streams of greater priorities run before another stream that could run. A kernel of
+ * a greater priority may wait for one of a lesser priority.
+ */
+const mostTimesPassedOver = 16;
 
 /** Runs the work of all streams of all devices. */
 export class Scheduler {
@@ -273,8 +278,12 @@ export class Scheduler {
   #chosen: Work | undefined;
   /** The number of times in a row that `#chosen` has been chosen. */
   #chosenTimes = 0;
-  /** The index in `#busy` of the stream that runs next. */
+  /** The index in `#busy` of the stream that runs next, unless one of a greater priority can run. */
   #turn = 0;
+  /** Whether any stream has had a priority other than the default. */
+  #hasPriorities = false;
+  /** The number of times in a row that a stream of a greater priority has run in the place of another. */
+  #passedOver = 0;
   /** Whether a stream was waiting for another process when the scheduler last found no work that could run. */
   #isBlockedOutside = false;
   #scheduled = false;
@@ -296,6 +305,7 @@ export class Scheduler {
     if (streams === undefined) this.#streams.set(stream.device, streams = new Set());
     streams.add(stream);
     if (stream.isDefault) this.#defaultStreams.set(stream.device, stream);
+    if (stream.priority !== 0) this.#hasPriorities = true;
   }
 
   /** Removes a stream when its work is done. */
@@ -402,18 +412,26 @@ export class Scheduler {
   step(): boolean {
     this.#isBlockedOutside = false;
     if (this.#choice !== undefined) return this.#stepByChoice(this.#choice);
-    for (let left = this.#busy.length; left > 0; left--) {
-      if (this.#turn >= this.#busy.length) this.#turn = 0;
-      const stream = this.#busy[this.#turn]!;
-      const work = stream.first!;
-      this.#turn++;
-      const { obstacle } = work;
+    const busy = this.#busy;
+    let chosen: Stream | undefined, index = 0, isFirst = true;
+    for (let count = 0; count < busy.length; count++) {
+      const place = (this.#turn + count) % busy.length;
+      const stream = busy[place]!;
+      // Lower numbers are greater priorities.
+      if (chosen !== undefined && stream.priority >= chosen.priority) continue;
+      const { obstacle } = stream.first!;
       if (obstacle === "process") this.#isBlockedOutside = true;
       if (obstacle !== "none") continue;
-      if (this.#runSlice(work)) this.#finishFirst(stream);
-      return true;
+      isFirst = chosen === undefined;
+      chosen = stream;
+      index = place;
+      if (!this.#hasPriorities || this.#passedOver >= mostTimesPassedOver) break;
     }
-    return false;
+    if (chosen === undefined) return false;
+    this.#passedOver = isFirst ? 0 : this.#passedOver + 1;
+    this.#turn = index + 1;
+    if (this.#runSlice(chosen.first!)) this.#finishFirst(chosen);
+    return true;
   }
 
   #stepByChoice(choice: StreamChoice): boolean {

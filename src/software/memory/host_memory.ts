@@ -76,6 +76,12 @@ export class HostMemory {
     return this.#allocated.has(buffer);
   }
 
+  /** Returns whether a view begins in registered memory and ends behind it. */
+  endsBehindRegistered(view: Uint8Array): boolean {
+    for (const memory of this.#registered.values()) if (memory.isLeftBy(view)) return true;
+    return false;
+  }
+
   /** Returns whether a view is of page-locked memory, or of registered memory. */
   isLocked(view: Uint8Array): boolean {
     if (this.#allocated.has(view.buffer)) return true;
@@ -96,17 +102,17 @@ export class HostMemory {
   /**
    * Registers memory of the program, which kernels and copies then use in stream order.
    *
-   * @returns the memory; "registered" if a page of it is page-locked already, and "full" if linear memory is full
+   * @returns the memory; "registered" or "allocated" if a byte of it is page-locked already, and "full" if linear memory
+   *   is full
    */
-  register(bytes: Uint8Array): RegisteredMemory | "registered" | "full" {
+  register(bytes: Uint8Array): RegisteredMemory | "registered" | "allocated" | "full" {
     const hostAddress = ffiRefusal() === undefined ? addressOf(bytes) : this.#inventedAddress(bytes);
-    const first = hostAddress / pageByteLength;
-    const last = (hostAddress + BigInt(bytes.byteLength) - 1n) / pageByteLength;
-    const isOver = (address: bigint, byteLength: number) =>
-      first <= (address + BigInt(byteLength) - 1n) / pageByteLength && address / pageByteLength <= last;
-    const others = [...this.#registered.values()];
-    if (this.#allocated.has(bytes.buffer)) return "registered";
-    if (others.some(({ hostAddress, byteLength }) => isOver(hostAddress, byteLength))) return "registered";
+    const end = hostAddress + BigInt(bytes.byteLength);
+    // Two registrations may share a page.
+    for (const { hostAddress: other, byteLength } of this.#registered.values()) {
+      if (other < end && hostAddress < other + BigInt(byteLength)) return "registered";
+    }
+    if (this.#allocated.has(bytes.buffer)) return "allocated";
     const begin = this.#linearMemory.reserve(wholePages(bytes.byteLength));
     if (begin === undefined) return "full";
     const copy = this.#linearMemory.bytes.subarray(begin, begin + bytes.byteLength);

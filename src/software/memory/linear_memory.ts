@@ -132,6 +132,8 @@ export class LinearMemory {
   readonly #boundsTables = new Map<number, BoundsTable>();
   /** The heaps of the devices whose kernels have called `malloc`. */
   readonly #heaps = new Map<number, DeviceHeap>();
+  /** The print limits that were set, by device. */
+  readonly #printLimits = new Map<number, number>();
   /** The sizes of heaps that were set, by device. */
   readonly #heapLimits = new Map<number, number>();
   /** The ranges that the kernels of all devices may access. Maps the start of each range to its length in bytes. */
@@ -322,7 +324,7 @@ export class LinearMemory {
 
   /** Returns the heap of the device whose bounds table is at an offset. Creates the heap if necessary. */
   heapAt(bounds: number): DeviceHeap {
-    const device = [...this.#boundsTables].find(([, { begin }]) => begin === bounds)![0];
+    const device = this.#deviceAt(bounds);
     let heap = this.#heaps.get(device);
     if (heap === undefined) {
       heap = new DeviceHeap({
@@ -334,6 +336,20 @@ export class LinearMemory {
       this.#heaps.set(device, heap);
     }
     return heap;
+  }
+
+  #deviceAt(bounds: number): number {
+    return [...this.#boundsTables].find(([, { begin }]) => begin === bounds)![0];
+  }
+
+  /** Sets the greatest number of characters that a device's kernels print at once. */
+  limitPrint(device: number, characters: number): void {
+    this.#printLimits.set(device, characters);
+  }
+
+  /** Returns the print limit of the device whose bounds table is at an offset. Undefined if none was set. */
+  printLimitAt(bounds: number): number | undefined {
+    return this.#printLimits.size === 0 ? undefined : this.#printLimits.get(this.#deviceAt(bounds));
   }
 
   /** Sets the size in bytes of the heap that a device's kernels will have. */

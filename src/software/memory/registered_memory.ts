@@ -45,6 +45,13 @@ export class RegisteredMemory implements SoftwareAllocation {
     return view.buffer === this.bytes.buffer && begin >= 0 && begin + view.byteLength <= this.byteLength;
   }
 
+  /** Returns whether a view begins in the memory, and ends behind it. */
+  isLeftBy(view: Uint8Array): boolean {
+    const begin = view.byteOffset - this.bytes.byteOffset;
+    return view.buffer === this.bytes.buffer && begin >= 0 && begin < this.byteLength &&
+      begin + view.byteLength > this.byteLength;
+  }
+
   /** Gives the bytes that either the program or a device has changed to the other. The program's changes win. */
   exchange(): void {
     // The program has transferred the memory.

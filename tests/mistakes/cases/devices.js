@@ -75,3 +75,19 @@ mistake("undefined as the current pool", ({ gpu }) => {
 mistake("a timeout for a device's work", async ({ gpu }) => {
   await gpu.finished(1000);
 });
+
+mistake("a limit under its runtime name", ({ gpu }) => {
+  gpu.limits.cudaLimitStackSize = 4096;
+});
+
+mistake("a limit as text", ({ gpu }) => {
+  gpu.limits.mallocHeapSize = "64 MiB";
+});
+
+mistake("a stack that is larger than local memory", ({ gpu }) => {
+  gpu.limits.stackSize = 2 ** 30;
+});
+
+mistake("the limits replaced", ({ gpu }) => {
+  gpu.limits = { stackSize: 4096 };
+});

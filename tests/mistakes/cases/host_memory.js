@@ -63,3 +63,40 @@ mistake("the address of page-locked memory kept after it was disposed", async ({
 mistake("page-locked memory of another open()", ({ saxpy, y }) => {
   saxpy.launch({ grid: 4, block: 256 }, 1024, 2.5, open().allocateHost(4096), y);
 });
+
+mistake("page-locked memory registered", ({ cuda, host }) => {
+  cuda.registerHost(host);
+});
+
+mistake("less memory registered than a page", ({ cuda }) => {
+  cuda.registerHost(new Float32Array(16));
+});
+
+mistake("an array of numbers registered", ({ cuda }) => {
+  cuda.registerHost([1, 2, 3]);
+});
+
+mistake("memory registered that can grow", ({ cuda }) => {
+  cuda.registerHost(new ArrayBuffer(4096, { maxByteLength: 8192 }));
+});
+
+mistake("memory registered twice", ({ cuda }) => {
+  const memory = new SharedArrayBuffer(65536);
+  cuda.registerHost(memory);
+  cuda.registerHost(new Uint8Array(memory, 4096, 4096));
+});
+
+mistake("registered memory transferred away", ({ cuda, x }) => {
+  const memory = new ArrayBuffer(65536);
+  const host = cuda.registerHost(memory);
+  structuredClone(memory, { transfer: [memory] });
+  x.subarray(0, 4).copyTo(host);
+});
+
+mistake("the flags of a registration as a number", ({ cuda }) => {
+  cuda.registerHost(new ArrayBuffer(65536), 8);
+});
+
+mistake("write-combined memory by a misspelt option", ({ cuda }) => {
+  cuda.allocateHost(1024, { writecombine: true });
+});

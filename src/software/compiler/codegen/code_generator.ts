@@ -137,12 +137,6 @@ export interface GeneratorContext {
 }
 
 /**
- * The extra stack size of each thread, in bytes, if functions may be recursive or allocate stack memory. Also the extra
- * size of each thread's saved registers if functions may be recursive.
- */
-const unboundedStackBytes = 16384;
-
-/**
  * The maximum number of register saves, summed over all points where a gang may diverge. Each save takes some tens of
  * bytes of code.
  */
@@ -350,7 +344,7 @@ class KernelGenerator {
     const { addressed } = context;
     const depth = stackDepth(resolved, { bytesOf: ({ frameBytes }) => frameBytes, addressed });
     this.#isUnbounded = depth.isUnbounded;
-    const extra = hasStackPointer || depth.isUnbounded ? unboundedStackBytes : 0;
+    const extra = hasStackPointer || depth.isUnbounded ? context.options.stackBytes : 0;
     this.#emitter = new FunctionEmitter(
       {
         parameters: context.parameterBytes,
@@ -490,7 +484,7 @@ class KernelGenerator {
       bytesOf: (resolved) => this.#functions.get(resolved)!.savedBytes,
       addressed: this.#context.addressed,
     });
-    return depth.byteLength + savedHeader.byteLength + (depth.isUnbounded ? unboundedStackBytes : 0);
+    return depth.byteLength + savedHeader.byteLength + (depth.isUnbounded ? this.#context.options.stackBytes : 0);
   }
 
   /**

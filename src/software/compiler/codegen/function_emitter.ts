@@ -108,7 +108,15 @@ export interface EmitOptions {
   readonly dividedAbove: number;
   /** The target code size of a part, in bytes. */
   readonly partBytes: number;
+  /**
+   * The extra stack size of each thread, in bytes, if functions may be recursive or allocate stack memory. Also the extra
+   * size of each thread's saved registers if functions may be recursive.
+   */
+  readonly stackBytes: number;
 }
+
+/** The default of {@linkcode EmitOptions.stackBytes}. More than a GPU's, whose threads save fewer registers. */
+export const defaultStackBytes = 16384;
 
 /**
  * The locals that are temporarily used in place of the usual locals of registers and fixed locals, while some code is

@@ -64,7 +64,7 @@ export interface LaunchConfiguration extends LaunchGeometry {
 
 /**
  * Throws for launch attributes that the device does not support. All other attributes have no effect: kernels of one
- * stream never overlap, and the priority of streams does not determine when they run.
+ * stream never overlap.
  */
 export function checkLaunchAttributes({ clusterDim }: LaunchAttributes, call: string): void {
   const { cudaErrorNotSupported } = cudaErrorNumbers;

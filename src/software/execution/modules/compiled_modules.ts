@@ -30,6 +30,7 @@ export interface CodeOptions {
   readonly variesThreads: boolean;
   readonly checksWrites: boolean;
   readonly kernelChecks: ReadonlySet<KernelCheck>;
+  readonly stackBytes: number;
 }
 
 /**
@@ -84,9 +85,9 @@ const keptGangs = new WeakMap<CompiledKernel, Map<GangWidth, CompiledGangs | und
  */
 export function compiledModule(ptx: string | readonly NamedPtx[], options: CodeOptions): CompiledCode {
   const text = typeof ptx === "string" ? ptx : JSON.stringify(ptx.map(({ name, ptx }) => [name, ptx]));
-  const { boundsChecks, gangs, observesAccesses, variesThreads, checksWrites, kernelChecks } = options;
+  const { boundsChecks, gangs, observesAccesses, variesThreads, checksWrites, kernelChecks, stackBytes } = options;
   const checks = [...kernelChecks].sort().join();
-  const key = `${boundsChecks} ${gangs} ${observesAccesses} ${variesThreads} ${checksWrites} ${checks}`;
+  const key = `${boundsChecks} ${gangs} ${observesAccesses} ${variesThreads} ${checksWrites} ${checks} ${stackBytes}`;
   return keptModules.get(`${key} ${typeof ptx} ${text}`, () => {
     const module = typeof ptx === "string" ? compilePtx(ptx, options) : compileLinked(ptx, options);
     return { module, code: new WebAssembly.Module(module.wasm) };

@@ -13,6 +13,7 @@ import {
   initializeImage,
   type UnsupportedPtxError,
 } from "../../compiler/compile.ts";
+import { defaultStackBytes } from "../../compiler/codegen/function_emitter.ts";
 import type { NamedPtx } from "../../compiler/linking/link_ptx.ts";
 import { type CompiledCode, compiledModule } from "./compiled_modules.ts";
 import type { RunningChecks } from "../checks/launch_checks.ts";
@@ -102,6 +103,8 @@ export interface ModulePlace {
   readonly variesThreads?: boolean;
   /** The checks that kernels perform. Default: no checks. */
   readonly kernelChecks?: ReadonlySet<KernelCheck>;
+  /** The extra stack size of each thread, in bytes, for functions that may be recursive or allocate stack memory. */
+  readonly stackBytes?: number | undefined;
 }
 
 /** The checks that are available to kernels that run in gangs. */
@@ -124,6 +127,7 @@ export function loadSoftwareModule(
     observesAccesses: observed = false,
     variesThreads = false,
     kernelChecks: checked = new Set<KernelCheck>(),
+    stackBytes = defaultStackBytes,
   } = checks;
   const codeWithout = ({ races, accesses, initialization, barriers, writes }: SkippedChecks): CompiledCode => {
     const observesAccesses = observed && !accesses;
@@ -141,6 +145,7 @@ export function loadSoftwareModule(
       variesThreads,
       checksWrites: !writes,
       kernelChecks,
+      stackBytes,
     });
   };
   const left: SkippedChecks = { races: false, accesses: false, initialization: false, barriers: false, writes: true };

@@ -99,14 +99,21 @@ const conversionPattern = /%([-+ #0]*)(\*|\d*)(?:\.(\d*))?(ll?|h?)([cdiouxXpeEfF
  * not read the memory.
  *
  * @param bytes the linear memory of the software devices
+ * @param limit the greatest number of characters to print
  */
-export function printFromDevice(bytes: Uint8Array, call: PrintCall, write: (text: Uint8Array) => void): number {
+export function printFromDevice(
+  bytes: Uint8Array,
+  call: PrintCall,
+  write: (text: Uint8Array) => void,
+  limit: number = maximumCharacters,
+): number {
   if (call.format === 0n) return -1;
   const memory = new DeviceText(bytes, call.memory);
   try {
     const format = memory.text(call.format);
     const values = new ArgumentReader(memory, call.arguments);
     const text = formatted(format, { values, memory });
+    if (text.length > limit) return -2;
     if (text !== "") write(Uint8Array.from({ length: text.length }, (_, index) => text.charCodeAt(index)));
     return values.count;
   } catch (error) {
