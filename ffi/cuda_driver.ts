@@ -1018,7 +1018,7 @@ export class CudaDriver implements Driver {
     const places = attributes.cooperative ? this.#placesOf(own) : undefined;
     const result = places === undefined
       ? this.#driver.cuLaunchKernelEx(config.bytes, launch.kernel, 0n, own.extra)
-      : this.#driver.cuLaunchKernelEx(config.bytes, launch.kernel, addressOf(places), null);
+      : this.#driver.cuLaunchKernelEx(config.bytes, launch.kernel, places.address, null);
     this.#check(result, "cuLaunchKernelEx");
   }
 
@@ -1026,15 +1026,15 @@ export class CudaDriver implements Driver {
    * Returns the addresses of a launch's parameters, for `kernelParams`: in a graph, CUDA refuses cooperative launches
    * whose parameters are packed. Undefined if the addresses are unknown.
    */
-  #placesOf(launch: CudaKernelLaunch): BigUint64Array | undefined {
+  #placesOf(launch: CudaKernelLaunch): CudaKernelLaunch["places"] {
     if (launch.places !== undefined) return launch.places;
     const parameters = this.funcGetParamInfo(launch.kernel);
     if (parameters === undefined) return undefined;
     const address = addressOf(launch.parameters);
     // An empty array has no address.
-    const places = new BigUint64Array(Math.max(1, parameters.length));
-    for (const [index, { offset }] of parameters.entries()) places[index] = address + BigInt(offset);
-    return launch.places = places;
+    const addresses = new BigUint64Array(Math.max(1, parameters.length));
+    for (const [index, { offset }] of parameters.entries()) addresses[index] = address + BigInt(offset);
+    return launch.places = { addresses, address: addressOf(addresses) };
   }
 
   occupancyMaxPotentialBlockSize(

@@ -87,8 +87,8 @@ export interface CudaKernelLaunch extends KernelLaunch {
   readonly extra: Uint8Array;
   /** The address of `extra`; 0 until a node of a graph needs it. */
   extraAddress: bigint;
-  /** The addresses of the parameters, once a graph or a cooperative launch has needed them. */
-  places?: BigUint64Array | undefined;
+  /** The addresses of the parameters, and the address of these, once a graph or a cooperative launch has needed them. */
+  places?: { readonly addresses: BigUint64Array; readonly address: bigint } | undefined;
 }
 
 /** What the calls need of the driver that they belong to. */
@@ -97,7 +97,7 @@ interface DriverServices {
   /** Throws the error of a call unless its result is 0. */
   check(result: number, call: string): void;
   /** Returns the addresses of a launch's parameters. Undefined before CUDA 12.4. */
-  placesOf(launch: CudaKernelLaunch): BigUint64Array | undefined;
+  placesOf(launch: CudaKernelLaunch): CudaKernelLaunch["places"];
 }
 
 const handleByteLength = 8;
@@ -143,7 +143,7 @@ export function graphCalls(cuda: DriverFunctions, { makeCurrent, check, placesOf
   const kernelParams = (launch: KernelLaunch): Uint8Array => {
     const own = launch as CudaKernelLaunch;
     const places = placesOf(own);
-    if (places !== undefined) return params.fillKernel(launch, 0n, addressOf(places));
+    if (places !== undefined) return params.fillKernel(launch, 0n, places.address);
     if (own.extraAddress === 0n) own.extraAddress = addressOf(own.extra);
     return params.fillKernel(launch, own.extraAddress);
   };

@@ -261,6 +261,8 @@ export class Kernels {
   /** Returns the operation of a node of a graph that launches a kernel. Throws what the launch would throw. */
   nodeOperation(launch: KernelLaunch, attributes: LaunchAttributes | undefined, call: string): KernelOperation {
     if (attributes !== undefined) checkLaunchAttributes(attributes, call);
+    // A node has no stream whose earlier work it could overlap: that is a matter of its edges.
+    if (attributes?.programmaticStreamSerialization) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
     return this.#operationOf(launch, { attributes, observation: {}, isKept: true, call });
   }
 

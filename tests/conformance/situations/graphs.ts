@@ -31,6 +31,15 @@ const noAttributes: LaunchAttributes = {
   priority: undefined,
 };
 
+const eachAttribute: Readonly<Record<string, Partial<LaunchAttributes>>> = {
+  none: {},
+  cooperative: { cooperative: true },
+  "priority 0": { priority: 0 },
+  "priority -1": { priority: -1 },
+  programmatic: { programmaticStreamSerialization: true },
+  "cluster of one block": { clusterDim: [1, 1, 1] },
+};
+
 /** Graphs with a copy, and with a captured fill, of memory that was freed. */
 interface FreedParts {
   readonly graph: bigint;
@@ -923,6 +932,47 @@ export const situations: readonly Situation[] = [
       driver.freeAsync(0, pooled, stream);
       driver.streamSynchronize(0, stream);
       return attemptEach({ instantiate });
+    },
+  },
+  {
+    name: "kernels with each attribute in a graph",
+    run({ driver }) {
+      const answers: Record<string, Answer> = {};
+      for (const [name, attributes] of Object.entries(eachAttribute)) {
+        const { graph, launchOf, instantiate, bytesAfter } = prepareGraph(driver);
+        let node = 0n, exec = 0n;
+        answers[name] = attemptEach({
+          add: () => node = driver.graphAddKernelNode(graph, [], launchOf(1), { ...noAttributes, ...attributes }),
+          count: () => driver.graphGetNodes(graph).length,
+          instantiate: () => exec = instantiate(),
+          change: () => driver.graphExecKernelNodeSetParams(exec, node, launchOf(3)),
+          bytes: () => bytesAfter(exec).join(),
+        });
+      }
+      return answers;
+    },
+  },
+  {
+    name: "kernels with each attribute captured behind another one",
+    run({ driver }) {
+      const answers: Record<string, Answer> = {};
+      for (const [name, attributes] of Object.entries(eachAttribute)) {
+        const { stream, fill, launchOf, bytesAfter } = prepareGraph(driver);
+        let graph = 0n, exec = 0n;
+        answers[name] = attemptEach({
+          begin: () => driver.streamBeginCapture(0, stream, streamCaptureMode.relaxed),
+          first: () => fill(stream),
+          launch: () =>
+            driver.launchKernelEx(Object.assign(launchOf(3), { stream }), { ...noAttributes, ...attributes }),
+          end: () => graph = driver.streamEndCapture(0, stream),
+          nodes: () => driver.graphGetNodes(graph).length,
+          edges: () => driver.graphGetEdges(graph).length,
+          clone: () => driver.graphClone(graph),
+          instantiate: () => exec = driver.graphInstantiate(graph, 0),
+          bytes: () => bytesAfter(exec).join(),
+        });
+      }
+      return answers;
     },
   },
   ...Object.entries(actionsOnFreedMemory).map(([name, act]): Situation => ({
