@@ -202,6 +202,12 @@ testPrograms("conditional_graph repeats steps until nothing changes", async ({ r
   assertEquals(lines.slice(2), [lines[1]!.replace("1:", "2:"), "The temperatures rise evenly"]);
 });
 
+testPrograms("graph_arguments changes the arguments of a graph between its launches", async ({ run }) => {
+  const { code, lines, errors } = await run("graph_arguments", ["--elements", "1000", "--steps", "3"]);
+  assertEquals([code, errors], [0, ""]);
+  assertEquals(lines, ["3 kernels, launched 3 times", "All 1000 numbers are 24"]);
+});
+
 testPrograms("copies copies a window, a column and a batch", async ({ run }) => {
   const { code, lines, errors } = await run("copies", ["--parts", "20"]);
   assertEquals([code, errors], [0, ""]);

@@ -182,14 +182,14 @@ export function argumentNamed(name: string, named: NamedArguments): NamedArgumen
 export function checkValue(argument: NamedArgument, value: unknown, session: Session): void {
   const { name, kind } = argument;
   const given = kindOf(value);
-  if (given !== kind) refuseValue(name, value, `it is ${describeKind(argument)}${adviceFor(value)}`);
+  if (given !== kind) refuseValue(name, value, `give ${describeKind(argument)}${adviceFor(value)}`);
   if (!isMemory(argument)) return;
   const memory = value as DeviceBuffer | HostBuffer;
   checkSession(memory, session);
   if ((memory as Partial<DeviceArray<never>>).type !== argument.type && argument.type !== undefined) {
     const type = (memory as Partial<DeviceArray<never>>).type as { readonly name: string } | undefined;
     const what = type === undefined ? whatIs(memory) : `an array of ${type.name} elements`;
-    throw new TypeError(`Cannot update the argument ${shown(name)} to ${what}: it is ${describeKind(argument)}`);
+    throw new TypeError(`Cannot update the argument ${shown(name)} to ${what}: give ${describeKind(argument)}`);
   }
   if (memory.byteLength >= argument.byteLength) return;
   throw new RangeError(
@@ -199,7 +199,9 @@ export function checkValue(argument: NamedArgument, value: unknown, session: Ses
 }
 
 function refuseValue(name: string, value: unknown, why: string): never {
-  throw new TypeError(`Cannot update the argument ${shown(name)} to ${shown(value)}: ${why}`);
+  throw new TypeError(
+    `Cannot update the argument ${shown(name)} to ${typeof value === "bigint" ? `${value}n` : shown(value)}: ${why}`,
+  );
 }
 
 function describeKind(argument: NamedArgument): string {
