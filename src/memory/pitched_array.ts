@@ -529,6 +529,12 @@ export function newPitchedArray<T extends TypedArray>(
   return new PitchedArray(allocate(byteLength), type, layout);
 }
 
+/** Returns the number of bytes from the beginning of the first row to the end of the last one. */
+export function byteLengthOfRows(rows: PitchedArray): number {
+  const { width, height, depth, type } = rows;
+  return spanOf({ width: width * type.BYTES_PER_ELEMENT, height, depth }, rows);
+}
+
 /** Returns the session that the memory of rows belongs to. */
 export function sessionOfRows({ buffer }: PitchedArray<TypedArray>): Session {
   return isHostBuffer(buffer) ? sessionOfHost(buffer) : allocationOf(buffer).session;

@@ -7,7 +7,9 @@ import { assert, assertEquals, assertMatch, assertRejects, assertThrows } from "
 import { Buffer } from "node:buffer";
 import { inspect } from "node:util";
 import { ptx } from "../../kernels/saxpy.ts";
+import type { DeviceArray } from "../../src/memory/device_array.ts";
 import type { DeviceBuffer } from "../../src/memory/device_buffer.ts";
+import { CudaError } from "../../src/support/errors.ts";
 import type { PitchedArray } from "../../src/memory/pitched_array.ts";
 import type { HostBuffer } from "../../src/memory/transfers/host_buffer.ts";
 import {
@@ -254,6 +256,44 @@ testOnEachDriver("a capture records copies and fills of rows, and each launch do
     image.fill(0, stream);
   }
 });
+
+testOnEachDriver(
+  "an argument of a graph that a copy of rows uses cannot be changed, and nothing else changes",
+  async (cuda) => {
+    const gpu = cuda.device(0);
+    using stream = gpu.createStream({ nonBlocking: true });
+    using pool = gpu.createPool();
+    const [x, y] = [0, 1].map(() => pool.allocateArray(Uint8Array, 64, stream)) as [
+      DeviceArray<Uint8Array>,
+      DeviceArray<Uint8Array>,
+    ];
+    using _x = x, _y = y;
+    using to = pool.allocateArray(Uint8Array, 8, stream);
+    x.fill(1);
+    y.fill(2);
+    to.fill(0);
+    await stream.finished();
+    const capture = (withRows: boolean) =>
+      stream.capture(() => {
+        to.subarray(0, 4).copyFrom(x.subarray(0, 4), stream);
+        if (withRows) {
+          to.subarray(4).pitched(Uint8Array, [2, 2]).copyFrom(x.pitched(Uint8Array, [2, 2], { pitch: 8 }), stream);
+        } else x.pitched(Uint8Array, [4, 2], { pitch: 32 }).fill(3, stream);
+      }, { arguments: { x } });
+    using graph = capture(true);
+    using exec = graph.instantiate();
+    assertThrows(() => exec.update({ x: y }), CudaError, "a copy of rows of the capture uses the buffer");
+    exec.launch(stream);
+    assertEquals([...await to.toTypedArray({ stream })], Array(8).fill(1));
+    // CUDA changes the address of fills of rows.
+    using filling = capture(false);
+    using other = filling.instantiate();
+    other.update({ x: y });
+    other.launch(stream);
+    assertEquals([...(await y.toTypedArray({ stream })).subarray(31, 37)], [2, 3, 3, 3, 3, 2]);
+    assertEquals([...(await to.toTypedArray({ stream })).subarray(0, 4)], Array(4).fill(2));
+  },
+);
 
 testOnEachDriver("what cannot be rows, or be copied to them, is refused with the numbers", async (cuda) => {
   const gpu = cuda.device(0);

@@ -321,6 +321,46 @@ for (const driver of ["software", "unobserved", "cuda"] as const) {
     assertStringIncludes(report!.message, "bytes 511 to 511 of a buffer of 1024 bytes");
   });
 
+  test(`rows need no order unless they have bytes in common [${driver}]`, { skip }, async () => {
+    // Columns of a matrix of 16 rows of 16 floats.
+    const column = (buffer: DeviceBuffer, index: number) =>
+      buffer.pitched(Float32Array, [1, 16], { pitch: 64, byteOffset: 4 * index });
+    type Use = (context: Context, stream: CudaStream, index: number) => void;
+    const uses: Readonly<Record<string, Use>> = {
+      fill: ({ x }, stream, index) => column(x, index).fill(1, stream),
+      copy: ({ x, y }, stream, index) => column(x, index).copyFrom(column(y, index), stream),
+      copyFrom: ({ x }, stream, index) => column(x, index).copyFrom(new Float32Array(16), stream),
+      copyBatch: ({ x, y }, stream, index) =>
+        stream.copyBatch([{
+          source: column(y, index).region([0, 3], [1]),
+          target: column(x, index).region([0, 3], [1]),
+        }]),
+    };
+    for (const [name, use] of Object.entries(uses)) {
+      const others: Readonly<Record<string, Use>> = { fill: uses["fill"]!, [name]: use };
+      for (const [other, useOther] of Object.entries(others)) {
+        const both = (second: number): Program => (context) => {
+          use(context, context.a, 3);
+          useOther(context, context.b, second);
+        };
+        assertEquals(await reportsOf(driver, both(4)), [], `${name}, ${other}`);
+        const [report] = await reportsOf(driver, both(3));
+        const operations = report!.accesses.map(({ operation }) => operation);
+        assertEquals([report!.kind, operations], ["unordered-write-write", [other, name]]);
+      }
+    }
+    const unread = await reportsOf(driver, async ({ x, a, b }) => {
+      column(x, 3).fill(1, a);
+      await column(x, 3).read(b);
+    });
+    assertEquals(unread.map(({ kind }) => kind), ["unordered-write-read"]);
+    const read = await reportsOf(driver, async ({ x, a, b }) => {
+      column(x, 3).fill(1, a);
+      await column(x, 4).read(b);
+    });
+    assertEquals(read, []);
+  });
+
   test(`memory is not used before its allocation [${driver}]`, { skip }, async () => {
     for (const isOrdered of [true, false]) {
       const reports = await reportsOf(driver, ({ gpu, pool, a, b }) => {

@@ -28,6 +28,9 @@ saxpy.launch(options, 1024, 2.5, buffer, buffer.subarray(4096));
 // a module's variable
 saxpy.launch(options, 1024, 2.5, module.getGlobal("values"), floats);
 
+// rows
+saxpy.launch(options, 64, 2.5, buffer.pitched(Float32Array, [64, 4]).region([0, 1], [64]), floats);
+
 // an address, and the null pointer
 saxpy.launch(options, 1024, 2.5, buffer.address, 0n);
 

@@ -124,6 +124,8 @@ function memoryOfNote(note: NodeNote, memory: ExecMemory): NodeMemory[] {
       return note.addresses.flatMap(({ memory }) => memory ?? []);
     case "copy":
       return [memory.find(note.copy.source), memory.find(note.copy.destination)].filter(isKnown);
+    case "rows":
+      return [memory.find(note.copy.source.memory), memory.find(note.copy.destination.memory)].filter(isKnown);
     case "fill":
       return [memory.find(note.fill.address)].filter(isKnown);
     default:

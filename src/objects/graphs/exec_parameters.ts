@@ -7,7 +7,7 @@ import { allocationOf, type DeviceBuffer } from "../../memory/device_buffer.ts";
 import { bytesOfHost, HostBuffer, lifetimeOfHost } from "../../memory/transfers/host_buffer.ts";
 import type { Session } from "../../session.ts";
 import { cannot, ignoreLoss } from "../../support/driver_errors.ts";
-import { CudaError } from "../../support/errors.ts";
+import { CudaError, cudaErrorNumbers, explainedError } from "../../support/errors.ts";
 import { RangeError, TypeError } from "../../support/program_errors.ts";
 import { shown } from "../../support/validation.ts";
 import { kernelParameter, type KernelParameterPlace } from "../kernels/cuda_kernel.ts";
@@ -329,6 +329,7 @@ export class ExecParameters {
   }
 
   #slotOf(argument: NamedArgument, { node: handle, index, end, byteOffset }: ArgumentPlace): Slot {
+    if (this.#source.notes!.get(handle)?.kind === "rows") refuseRows(argument);
     const node = this.nodeOf(handle)!;
     if (node instanceof ExecCopy) return new EndSlot(node, end!, byteOffset);
     if (node instanceof ExecFill) return new TargetSlot(node, byteOffset);
@@ -366,6 +367,13 @@ function refuseUnknown(action: string): never {
     `Cannot ${action} the graph: it was updated by a graph that has its nodes in another order, or after its own graph ` +
       "was disposed",
   );
+}
+
+function refuseRows({ name }: NamedArgument): never {
+  const why =
+    "a copy of rows of the capture uses the buffer, and CUDA changes no such copy; capture and instantiate again";
+  const error = explainedError(cudaErrorNumbers.cudaErrorInvalidValue, "cudaGraphExecMemcpyNodeSetParams", why);
+  throw cannot(`update the argument ${shown(name)} of a graph`, error);
 }
 
 function refuseUnused(argument: NamedArgument): never {

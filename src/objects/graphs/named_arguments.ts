@@ -7,13 +7,15 @@
 import type { DeviceArray } from "../../memory/device_array.ts";
 import { allocationOf, type DeviceBuffer } from "../../memory/device_buffer.ts";
 import { HostBuffer, sessionOfHost } from "../../memory/transfers/host_buffer.ts";
+import { spanOf } from "../../memory/transfers/rows.ts";
+import type { PitchedMemory } from "../../driver.ts";
 import type { Session } from "../../session.ts";
 import { countOf, listOf } from "../../support/printing.ts";
 import { RangeError, TypeError } from "../../support/program_errors.ts";
 import { didYouMean, errorOfAnotherCuda, shown, whatIs } from "../../support/validation.ts";
 import { layoutOfBytes } from "../structs/struct.ts";
 import { GraphArgument, type GraphArguments, type GraphArgumentValue } from "./graph_argument.ts";
-import type { CopyNote, FillNote, KernelNote, NodeNotes } from "./node_notes.ts";
+import type { CopyNote, FillNote, KernelNote, NodeNotes, RowsNote } from "./node_notes.ts";
 
 /** An argument whose value a launch takes. */
 export interface ValueArgument {
@@ -242,6 +244,10 @@ export function placesOf(notes: NodeNotes, named: NamedArguments): ReadonlyMap<s
       const { source, destination, byteLength } = note.copy;
       add(memory.find(source, byteLength), { node, end: "source" });
       add(memory.find(destination, byteLength), { node, end: "destination" });
+    } else if (note.kind === "rows") {
+      const { source, destination } = note.copy;
+      add(memory.find(source.memory, sizeOfRows(note, source)), { node, end: "source" });
+      add(memory.find(destination.memory, sizeOfRows(note, destination)), { node, end: "destination" });
     } else if (note.kind === "fill") add(memory.find(note.fill.address, sizeOfFill(note)), { node });
   }
   return places;
@@ -264,6 +270,11 @@ function addKernel(
       index,
     });
   }
+}
+
+/** The bytes from the first to the last one that a copy of rows reads or writes. */
+function sizeOfRows({ copy: { width, height, depth } }: RowsNote, { pitch, rows }: PitchedMemory): number {
+  return spanOf({ width, height, depth }, { pitch, slicePitch: pitch * rows });
 }
 
 /** The bytes from the first to the last one that a fill sets. */

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import type { Driver, GraphCopy, GraphFill, KernelLaunch, LaunchAttributes } from "../../driver.ts";
+import type { Driver, GraphCopy, GraphFill, KernelLaunch, LaunchAttributes, PitchedCopy } from "../../driver.ts";
 import type { Allocation } from "../../memory/allocation.ts";
 import type { CudaKernel } from "../kernels/cuda_kernel.ts";
 import type { GraphArgument } from "./graph_argument.ts";
@@ -49,6 +49,13 @@ export interface CopyNote {
   readonly copy: GraphCopy;
 }
 
+/** A node that copies rows. CUDA changes nothing of it in an executable graph. */
+export interface RowsNote {
+  readonly kind: "rows";
+  readonly device: number;
+  readonly copy: PitchedCopy;
+}
+
 /** A node that fills. */
 export interface FillNote {
   readonly kind: "fill";
@@ -69,7 +76,7 @@ export interface MemoryNote {
 }
 
 /** What is known of a node. */
-export type NodeNote = KernelNote | CopyNote | FillNote | EventNote | MemoryNote;
+export type NodeNote = KernelNote | CopyNote | RowsNote | FillNote | EventNote | MemoryNote;
 
 /** A call stack, as the sanitizer reads it. */
 export interface NodeSite {
@@ -150,6 +157,10 @@ export function notedCalls(base: Driver, note: NoteNode): Partial<Driver> {
     memcpyAsync(device, destination, source, byteLength, stream) {
       base.memcpyAsync(device, destination, source, byteLength, stream);
       copies(device, stream, { destination, source, byteLength });
+    },
+    memcpy3DAsync(device, copy, stream, onUninitialized) {
+      base.memcpy3DAsync(device, copy, stream, onUninitialized);
+      note(device, stream, { kind: "rows", device, copy });
     },
     memsetAsync(device, address, value, width, stream) {
       base.memsetAsync(device, address, value, width, stream);

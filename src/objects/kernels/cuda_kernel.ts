@@ -4,6 +4,7 @@ import { checkStream, type CudaStream, launchesOf } from "../streams/cuda_stream
 import { functionAttribute, type KernelLaunch } from "../../driver.ts";
 import type { Allocation } from "../../memory/allocation.ts";
 import { allocationOf, type DeviceBuffer } from "../../memory/device_buffer.ts";
+import { byteLengthOfRows, PitchedArray } from "../../memory/pitched_array.ts";
 import { HostBuffer, lifetimeOfHost } from "../../memory/transfers/host_buffer.ts";
 import { cannot } from "../../support/driver_errors.ts";
 import type { ActiveCapture } from "../graphs/captures.ts";
@@ -375,7 +376,10 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
   /** Records that a graph uses the kernel's module, and the buffers of the latest launch. */
   #noteResources(resources: GraphResources, args: readonly unknown[]): void {
     for (const allocation of this.#buffers) if (allocation !== undefined) resources.allocations.add(allocation);
-    for (const argument of args) if (argument instanceof HostBuffer) resources.hostMemory.add(lifetimeOfHost(argument));
+    for (const argument of args) {
+      const buffer = argument instanceof PitchedArray ? argument.buffer : argument;
+      if (buffer instanceof HostBuffer) resources.hostMemory.add(lifetimeOfHost(buffer));
+    }
     resources.keep(this.#isLoaded, this.#keepLoaded);
   }
 
@@ -393,14 +397,17 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
       const isAddress = typeof argument === "bigint" ||
         typeof argument === "object" && argument !== null && "address" in argument;
       if (!isAddress) continue;
-      const memory = argument instanceof HostBuffer ? argument.buffer : allocationOf(argument);
+      const buffer = argument instanceof PitchedArray ? argument.buffer : argument;
+      const memory = buffer instanceof HostBuffer ? buffer.buffer : allocationOf(buffer);
       const { offset } = parameter;
       addresses.push({
         index,
         offset,
         place,
         address: parameters.getBigUint64(offset, true),
-        byteLength: memory === undefined ? undefined : (argument as HostBuffer | DeviceBuffer).byteLength,
+        byteLength: memory === undefined
+          ? undefined
+          : byteLengthOf(argument as HostBuffer | DeviceBuffer | PitchedArray),
         memory,
       });
     }
@@ -628,4 +635,9 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
 function checkBlockSize(value: number, action: string): void {
   if (Number.isInteger(value) && value >= 1 && value <= maximumInt) return;
   throw new RangeError(`Cannot ${action}: it must be a whole number, at least 1 and at most ${maximumInt}`);
+}
+
+/** Returns the number of bytes that an argument shows. */
+function byteLengthOf(argument: HostBuffer | DeviceBuffer | PitchedArray): number {
+  return argument instanceof PitchedArray ? byteLengthOfRows(argument) : argument.byteLength;
 }

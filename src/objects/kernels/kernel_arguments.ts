@@ -234,7 +234,7 @@ function wordWriter(
 }
 
 /** Matches the string that a buffer is converted to, for example when a program adds a number to the buffer. */
-const printedBuffer = /^(?:Device|Host)(?:Array|Buffer) \{/;
+const printedBuffer = /^(?:Device|Host|Pitched)(?:Array|Buffer) \{/;
 
 /** Maximum number of arguments that an error lists. */
 const maximumListed = 16;
@@ -316,7 +316,7 @@ export function adviceFor(argument: unknown, kind: "word" | "struct" | "scalar",
   if (typeof argument === "function") return "byteLength" in argument ? "; call the struct with its values" : "";
   if (typeof argument !== "object") return "";
   if ("then" in argument && typeof argument.then === "function") return "; await the promise first";
-  if (argument instanceof HostBuffer || allocationOf(argument) !== undefined) {
+  if (argument instanceof HostBuffer || argument instanceof PitchedArray || allocationOf(argument) !== undefined) {
     return "; the arguments may be in another order than the parameters";
   }
   if (kind === "struct") return "; describe the fields with struct({ ... }), and call that with their values";
