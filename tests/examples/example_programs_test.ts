@@ -236,6 +236,16 @@ testPrograms("managed_memory computes tasks on the host and on the device, in th
   assertEquals([host!.length, device!.length, lines.at(-1)], [2, 2, "All results of 4 tasks are right"]);
 });
 
+testPrograms("system_wide_atomics loses no change of the host or of the kernel", async ({ run }) => {
+  const { code, lines, errors } = await run("system_wide_atomics", ["--threads", "100", "--loops", "7"]);
+  assertEquals(code, 0, errors);
+  assertMatch(
+    lines[0]!,
+    /^128 threads and the host have done 7 rounds of ten operations: 9030 \d+ 128 0 3 63 \d+ 1 -1 128$/,
+  );
+  assertEquals(lines.slice(1), ["All results are right"]);
+});
+
 testPrograms("pool_properties prints each attempt and its result", async ({ driver, run }) => {
   const { code, lines, errors } = await run("pool_properties");
   assertEquals(code, 0, errors);
