@@ -63,7 +63,7 @@ export declare const event: CudaEvent;
 export declare const start: CudaEvent;
 export declare const other: CudaStream;
 export declare const graph: CudaGraph;
-export declare const exec: CudaGraphExec;
+export declare const exec: CudaGraphExec<{ a: number; array: typeof array }>;
 export declare const capture: GraphCapture;
 export declare const array: DeviceArray<Float32Array>;
 export declare const host: HostBuffer;

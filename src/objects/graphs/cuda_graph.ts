@@ -381,7 +381,7 @@ export class CudaGraph<Arguments extends GraphArguments = Record<never, never>> 
    * ```ts ignore
    * const condition = graph.createCondition({ defaultValue: 1 });
    * const loop = graph.addConditional(condition, { type: "while" });
-   * loop.bodies[0]!.addKernel(step, { grid: 1, block: 32 }, condition, numbers);
+   * loop.bodies[0]!.addKernel(kernel, { grid: 1, block: 32 }, condition, buffer);
    * ```
    */
   addConditional(condition: GraphCondition, options: ConditionalOptions): GraphNode {
@@ -760,7 +760,7 @@ export class CudaGraphExec<Arguments extends GraphArguments = Record<never, neve
    * @example
    * ```ts ignore
    * const kernel = graph.nodes.find(({ kernel }) => kernel?.name === "saxpy")!;
-   * exec.setParameters(kernel, { grid: 8, args: [2048, 0.5, x, y] });
+   * exec.setParameters(kernel, { grid: 8, args: [buffer, 2048, 7] });
    * ```
    */
   setParameters(node: GraphNode, parameters: NodeParameters): void {

@@ -184,10 +184,11 @@ export class GraphCapture<Arguments extends GraphArguments = Record<never, never
    *
    * @example
    * ```ts ignore
+   * using inner = gpu.createGraph();
    * using graph = stream.capture((capture) => {
-   *   numbers.fill(1, stream);
-   *   capture.add((graph, dependencies) => graph.addGraph(another, { dependencies }));
-   *   numbers.copyTo(host, stream);
+   *   buffer.fill(1, stream);
+   *   capture.add((graph, dependencies) => graph.addGraph(inner, { dependencies }));
+   *   buffer.fill(2, stream); // behind the inner graph
    * });
    * ```
    */
