@@ -34,6 +34,7 @@ import {
   memHandleType,
   memLocationType,
   memoryType,
+  memPoolPropertyAttribute,
   oneThread,
 } from "../src/driver.ts";
 import { CudaError, cudaErrorNumbers, explainedError } from "../src/support/errors.ts";
@@ -43,6 +44,7 @@ import {
   loadCudaLibraries,
   minimumVersionOfManagedPools,
   minimumVersionOfPoolOptions,
+  minimumVersionOfPoolUsage,
   newerVersionNeeded,
   noDeviceError,
 } from "./cuda_libraries.ts";
@@ -430,7 +432,7 @@ export class CudaDriver implements Driver {
    * Throws if an option is set for which the installed library is too old: its struct has no field for the option, so
    * the library would ignore the option.
    */
-  #checkPoolOptions({ location, maxSize, allocationType }: MemPoolProps): void {
+  #checkPoolOptions({ location, maxSize, allocationType, usage = 0 }: MemPoolProps): void {
     if (allocationType === memAllocationType.managed) {
       const what = "a pool of managed memory", minimum = minimumVersionOfManagedPools;
       const version = this.driverGetVersion();
@@ -438,12 +440,13 @@ export class CudaDriver implements Driver {
       return;
     }
     const isOnDevice = location.type === memLocationType.device;
-    if (isOnDevice && maxSize === 0n) return;
-    const what = isOnDevice ? "maxSize" : "a pool in host memory";
+    if (isOnDevice && maxSize === 0n && usage === 0) return;
+    const what = usage !== 0 ? "hardwareDecompression" : isOnDevice ? "maxSize" : "a pool in host memory";
+    const minimum = usage === 0 ? minimumVersionOfPoolOptions : minimumVersionOfPoolUsage;
     const versions = { driver: this.driverGetVersion(), libcudart: this.runtimeVersion ?? Infinity };
     for (const [library, version] of Object.entries(versions)) {
-      if (version >= minimumVersionOfPoolOptions) continue;
-      throw newerVersionNeeded("cudaMemPoolCreate", { what, minimum: minimumVersionOfPoolOptions, version, library });
+      if (version >= minimum) continue;
+      throw newerVersionNeeded("cudaMemPoolCreate", { what, minimum, version, library });
     }
   }
 
@@ -453,7 +456,11 @@ export class CudaDriver implements Driver {
 
   memPoolGetAttribute(pool: bigint, attribute: number): bigint {
     this.#handleOut[0] = 0n;
-    this.#check(this.#runtime.cudaMemPoolGetAttribute(pool, attribute, this.#out), "cudaMemPoolGetAttribute");
+    // An older runtime library than the driver does not know the newer attributes.
+    const result = attribute >= memPoolPropertyAttribute.allocationType
+      ? this.#driver.cuMemPoolGetAttribute(pool, attribute, this.#out)
+      : this.#runtime.cudaMemPoolGetAttribute(pool, attribute, this.#out);
+    this.#check(result, "cudaMemPoolGetAttribute");
     return this.#handleOut[0]!;
   }
 

@@ -342,6 +342,9 @@ export const minimumVersions: Readonly<Record<string, number>> = {
 /** The first CUDA version whose pool properties struct has `maxSize`, and locations other than a device. */
 export const minimumVersionOfPoolOptions = 12020;
 
+/** The first CUDA version whose pool properties struct has `usage`. */
+export const minimumVersionOfPoolUsage = 12080;
+
 /** The first CUDA version that has pools of managed memory. */
 export const minimumVersionOfManagedPools = 13000;
 

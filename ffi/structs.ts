@@ -370,7 +370,7 @@ export function encodeLocation({ type, id }: MemLocation): Uint8Array<ArrayBuffe
 
 /** Writes the properties of a pool as a `cudaMemPoolProps`. */
 export function writePoolProps(view: DataView, props: MemPoolProps): void {
-  const { handleTypes, location, maxSize, allocationType = memAllocationType.pinned } = props;
+  const { handleTypes, location, maxSize, allocationType = memAllocationType.pinned, usage = 0 } = props;
   writeStruct(memPoolPropsLayout, view, {
     values: {
       "allocType": allocationType,
@@ -378,6 +378,7 @@ export function writePoolProps(view: DataView, props: MemPoolProps): void {
       "location.type": location.type,
       "location.id": location.id,
       "maxSize": maxSize,
+      "usage": usage,
     },
   });
 }

@@ -67,6 +67,22 @@ export const memPoolAttribute = {
   usedMemHigh: 8,
 } as const;
 
+/**
+ * Attributes of pools that only CUDA 13.2 and newer has, and that cannot be set. The driver reports them for default pools
+ * and imported ones, too.
+ */
+export const memPoolPropertyAttribute = {
+  allocationType: 9,
+  handleTypes: 10,
+  locationId: 11,
+  locationType: 12,
+  maxSize: 13,
+  hardwareDecompression: 14,
+} as const;
+
+/** The flags of `MemPoolProps.usage`. */
+export const memPoolUsage = { hardwareDecompression: 2 } as const;
+
 /** The values of `CUfunction_attribute` that the library uses. Only the last three attributes can be set. */
 export const functionAttribute = {
   maxThreadsPerBlock: 0,
@@ -187,6 +203,8 @@ export interface MemPoolProps {
   readonly maxSize: bigint;
   /** One of `memAllocationType`. Defaults to `pinned`. */
   readonly allocationType?: number;
+  /** What the memory is for: flags of `memPoolUsage`. Defaults to none. */
+  readonly usage?: number;
 }
 
 /** The properties of memory to create, on a device or on a NUMA node of the host, as in `CUmemAllocationProp`. */

@@ -13,6 +13,7 @@ import {
   memLocationType,
   memPoolAttribute,
   type MemPoolProps,
+  memPoolUsage,
   type OsHandle,
 } from "../../driver.ts";
 import { cudaErrorNumbers } from "../../support/errors.ts";
@@ -189,11 +190,14 @@ export class Pools {
     }
   }
 
-  #create({ handleTypes, location, maxSize, allocationType: type = memAllocationType.pinned }: MemPoolProps): bigint {
+  #create(
+    { handleTypes, location, maxSize, allocationType: type = memAllocationType.pinned, usage = 0 }: MemPoolProps,
+  ): bigint {
     const call = "cudaMemPoolCreate";
     const { cudaErrorInvalidValue, cudaErrorMemoryAllocation } = cudaErrorNumbers;
     const isShareable = handleTypes !== memHandleType.none;
     if ((handleTypes & ~(posixFileDescriptor | fabric)) !== 0) fail(cudaErrorInvalidValue, call);
+    if ((usage & ~memPoolUsage.hardwareDecompression) !== 0) fail(cudaErrorInvalidValue, call);
     const isManaged = type === memAllocationType.managed;
     const isCurrentNode = location.type === memLocationType.hostNumaCurrent;
     if ((isCurrentNode && !isManaged) || (isManaged && maxSize !== 0n)) fail(cudaErrorInvalidValue, call);
