@@ -1,8 +1,16 @@
 import { assert, assertEquals, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
 import { ptx } from "../../kernels/fill.ts";
-import type { Cuda, CudaDevice, CudaStream, DeviceBuffer } from "../../mod.ts";
+import { shimRefusal } from "../../ffi/native/shim/shim.ts";
+import type { CudaDevice, CudaStream, DeviceBuffer } from "../../mod.ts";
+import { intercept } from "../../src/driver_layers.ts";
+import { Cuda } from "../../src/objects/cuda.ts";
+import { Session } from "../../src/session.ts";
+import { SoftwareDriver } from "../../src/software/software_driver.ts";
+import { deviceAttributes } from "../../src/support/device_attributes.ts";
 import { CudaError } from "../../src/support/errors.ts";
+import { ManagedBudget } from "../../src/memory/managed/managed_budget.ts";
 import { type TestNeeds, testOnEachDriver } from "../support/drivers.ts";
+import { test } from "../support/test.ts";
 
 /** Why a driver cannot run tests of pools of managed memory; undefined if it can. */
 function refusal(cuda: Cuda): string | undefined {
@@ -346,6 +354,57 @@ testManaged("managed memory is not shared with other processes, and errors say s
     assertThrows(() => buffer.exportPointer(), TypeError, "Cannot export managed memory");
     assertThrows(() => buffer.exportHandle(), TypeError, "Cannot export managed memory");
   }
+});
+
+test(
+  "where the host may not access managed memory while kernels run, views are refused",
+  { skip: shimRefusal() },
+  () => {
+    const driver = new SoftwareDriver({ devices: 1, peers: false });
+    const { concurrentManagedAccess } = deviceAttributes;
+    const layer = intercept(driver, {
+      deviceGetAttribute: (device, attribute) =>
+        attribute === concurrentManagedAccess ? 0 : driver.deviceGetAttribute(device, attribute),
+    });
+    using cuda = new Cuda(new Session(layer));
+    const gpu = cuda.device(0);
+    using buffer = gpu.allocateManaged(64);
+    assertThrows(() => buffer.hostView(), TypeError, "while kernels of device 0 run, whatever memory they use");
+    buffer.fill(3);
+    assertEquals(buffer.readSync(Uint8Array)[63], 3);
+  },
+);
+
+test("what fits a device is counted by what is free, what is allocated, and what pools keep", () => {
+  const megabyte = 2 ** 20;
+  let free = 1000 * megabyte, unused = 0;
+  const gpu = { ordinal: 0, memoryInfo: () => ({ free, total: 1100 * megabyte }) } as CudaDevice;
+  const budget = new ManagedBudget(() => unused);
+  const fits = (megabytes: number): boolean => {
+    try {
+      budget.check(megabytes * megabyte, gpu);
+      return true;
+    } catch (error) {
+      assertEquals((error as CudaError).code, "cudaErrorMemoryAllocation");
+      return false;
+    }
+  };
+  assertEquals([fits(1101), fits(1001), fits(1000)], [false, false, true]);
+  // 600 are allocated, and have not been on the device: they do not count as used.
+  budget.add(600 * megabyte);
+  assertEquals([fits(401), fits(400)], [false, true]);
+  // Then they have.
+  free = 400 * megabyte;
+  assertEquals([fits(401), fits(400)], [false, true]);
+  // They are freed, and their pool keeps them.
+  budget.delete(600 * megabyte);
+  unused = 600 * megabyte;
+  assertEquals([fits(1001), fits(1000)], [false, true]);
+  // The pool has given them back, and other memory has taken their place.
+  unused = 0;
+  assertEquals([fits(401), fits(400)], [false, true]);
+  free = 1000 * megabyte;
+  assertEquals([fits(1001), fits(1000)], [false, true]);
 });
 
 testManaged(

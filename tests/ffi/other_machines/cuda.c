@@ -357,3 +357,65 @@ int cuMemsetD2D32Async(uint64_t address, size_t pitch, unsigned value, size_t wi
   const unsigned expected = address % 8 == 0 ? 0x89abcdef : 0x01234567;
   return pitch == 8 && value == expected && width == 1 && height == 8 ? success : invalid_value;
 }
+
+/* Managed memory: its advice, and where it was last moved. Before CUDA 12.2, a place is a device, or -1 for the host. */
+enum { place_none, place_device, place_host };
+typedef struct { int type, id; } place;
+static place preferred, last_prefetch;
+static int is_read_mostly;
+
+static place older_place(int device) {
+  place found = {device == -1 ? place_host : place_device, device == -1 ? 0 : device};
+  return found;
+}
+static int older_device(place place) {
+  if (place.type == place_none) return -2;
+  return place.type == place_device ? place.id : -1;
+}
+static int advise(int advice, place place) {
+  const struct { int type, id; } none = {place_none, 0};
+  if (advice == 1 || advice == 2) is_read_mostly = advice == 1;
+  if (advice == 3) preferred = place;
+  if (advice == 4) memcpy(&preferred, &none, sizeof none);
+  return success;
+}
+
+int cuMemAllocManaged(uint64_t *address, size_t size, unsigned flags) {
+  return flags == 1 ? put_allocation(address, size) : invalid_value;
+}
+int cuMemPrefetchAsync(uint64_t address, size_t size, int device, void *stream) {
+  last_prefetch = older_place(device);
+  return size == 4096 ? success : invalid_value;
+}
+int cuMemPrefetchAsync_v2(uint64_t address, size_t size, place place, unsigned flags, void *stream) {
+  last_prefetch = place;
+  return size == 4096 && flags == 0 ? success : invalid_value;
+}
+int cuMemAdvise(uint64_t address, size_t size, int advice, int device) { return advise(advice, older_place(device)); }
+int cuMemAdvise_v2(uint64_t address, size_t size, int advice, place place) { return advise(advice, place); }
+int cuMemDiscardBatchAsync(uint64_t *addresses, size_t *sizes, size_t count, uint64_t flags, void *stream) {
+  return count == 1 && sizes[0] == 4096 && flags == 0 ? success : invalid_value;
+}
+int cuMemDiscardAndPrefetchBatchAsync(uint64_t *addresses, size_t *sizes, size_t count, place *places, size_t *indices,
+                                      size_t place_count, uint64_t flags, void *stream) {
+  last_prefetch = places[0];
+  return count == 1 && sizes[0] == 4096 && place_count == 1 && indices[0] == 0 ? success : invalid_value;
+}
+int cuMemRangeGetAttribute(int *data, size_t size, int attribute, uint64_t address, size_t count) {
+  for (size_t i = 0; i < size / 4; i++) data[i] = -2;
+  if (attribute > 4 && machine[version] < 12020) return invalid_value;
+  switch (attribute) {
+    case 1: return put(data, is_read_mostly);
+    case 2: return put(data, older_device(preferred));
+    case 3: return success;
+    case 4: return put(data, older_device(last_prefetch));
+    case 5: return put(data, preferred.type);
+    case 6: return put(data, preferred.id);
+    case 7: return put(data, last_prefetch.type);
+    case 8: return put(data, last_prefetch.id);
+    default: return invalid_value;
+  }
+}
+int cuMemGetDefaultMemPool(void *pool, place *place, int type) {
+  return place->type == place_host && type == 1 ? put_handle(pool) : invalid_value;
+}
