@@ -47,10 +47,10 @@ import {
 import { GraphParts, RootGraph, setPartsOf } from "./graph_parts.ts";
 import { GraphResources, type GraphUser } from "./graph_resources.ts";
 import { ExecMemory } from "./exec_memory.ts";
-import { ExecParameters } from "./exec_parameters.ts";
+import { ExecParameters, type ParametersSource } from "./exec_parameters.ts";
 import type { ArgumentUpdate, GraphArguments, LaunchArguments } from "./graph_argument.ts";
 import { type NodeParameters, setNode } from "./node_parameters.ts";
-import type { NamedArguments } from "./named_arguments.ts";
+import { placesOf } from "./named_arguments.ts";
 import { NodeNotes } from "./node_notes.ts";
 
 /** Options of `CudaGraph.instantiate`. */
@@ -570,6 +570,8 @@ export class CudaGraphExec<Arguments extends GraphArguments = Record<never, neve
   /** The stream of the latest launch, and the stream's position then. */
   #lastStream: CudaStream | undefined;
   #lastPosition = 0;
+  /** The graph of the latest update, unless other changes came after it. */
+  #updated: { readonly graph: CudaGraph; readonly version: number } | undefined;
 
   static {
     printAs(this, "CudaGraphExec", (exec) => {
@@ -706,6 +708,7 @@ export class CudaGraphExec<Arguments extends GraphArguments = Record<never, neve
           "CudaGraph of the same shape",
       );
     }
+    this.#updated = undefined;
     if (this.#parameters.update(this.unsafeHandle, changes)) this.#findFreed();
   }
 
@@ -717,13 +720,24 @@ export class CudaGraphExec<Arguments extends GraphArguments = Record<never, neve
     } catch (error) {
       throw cannot(`update a graph of device ${this.#device.ordinal}`, error, "instantiate the other graph instead");
     }
+    const { version } = partsOf(graph).root;
+    // Nothing has to be noted if the nodes have what they had.
+    if (this.#updated?.graph === graph && this.#updated.version === version) return;
     const resources = resourcesOf(graph).copy();
     resources.hold();
     this.#letGo();
     this.#resources = resources;
     this.#lost = undefined;
     this.#memory = this.#memoryOf(graph);
-    this.#parameters = this.#parametersOf({ notes: notesAs(this.graph, graph), named: partsOf(graph).named });
+    const notes = notesAs(this.graph, graph);
+    const { named } = partsOf(graph);
+    const places = notes === undefined
+      ? new Map()
+      : graph === this.graph
+      ? partsOf(graph).places
+      : placesOf(notes, named);
+    this.#parameters = this.#parametersOf({ notes, named, places });
+    this.#updated = { graph, version };
   }
 
   #memoryOf(graph: CudaGraph): ExecMemory {
@@ -731,8 +745,11 @@ export class CudaGraphExec<Arguments extends GraphArguments = Record<never, neve
   }
 
   /** @param source.notes undefined if it is not known what the nodes run now */
-  #parametersOf({ notes, named }: { notes: NodeNotes | undefined; named: NamedArguments }): ExecParameters {
-    return new ExecParameters(this.#session, { device: this.#device.ordinal, memory: this.#memory, notes, named });
+  #parametersOf(
+    { notes, named, places }: Pick<ParametersSource, "notes" | "named" | "places">,
+  ): ExecParameters {
+    const source = { device: this.#device.ordinal, memory: this.#memory, notes, named, places };
+    return new ExecParameters(this.#session, source);
   }
 
   /** Finds out whether the graph can be launched, after a change of the memory that it uses. */
@@ -766,6 +783,7 @@ export class CudaGraphExec<Arguments extends GraphArguments = Record<never, neve
   setParameters(node: GraphNode, parameters: NodeParameters): void {
     this.#handleOf(node);
     const { ordinal } = this.#device;
+    this.#updated = undefined;
     const changed = { session: this.#session, device: ordinal, exec: this.unsafeHandle, root: this.#root };
     const own = { parameters: this.#parameters, resources: this.#resources };
     if (setNode({ ...changed, ...own }, node, parameters)) this.#findFreed();
@@ -870,8 +888,9 @@ export class CudaGraphExec<Arguments extends GraphArguments = Record<never, neve
  */
 function notesAs(graph: CudaGraph, other: CudaGraph): NodeNotes | undefined {
   if (graph === other) return partsOf(graph).notes;
-  const [own, others] = [shapeOf(graph), shapeOf(other)];
-  if (own === undefined || others === undefined || own.edges !== others.edges) return undefined;
+  if (partsOf(graph).hasEnded || partsOf(other).hasEnded) return undefined;
+  const [own, others] = [partsOf(graph).shape, partsOf(other).shape];
+  if (own.edges !== others.edges) return undefined;
   const known = partsOf(other).notes;
   const notes = new NodeNotes();
   for (const [index, node] of own.nodes.entries()) {
@@ -880,16 +899,6 @@ function notesAs(graph: CudaGraph, other: CudaGraph): NodeNotes | undefined {
     if (note !== undefined) notes.add(node, note, known.siteOf(counterpart));
   }
   return notes;
-}
-
-/** Returns the nodes of a graph, and a string that only graphs of the same shape have. Undefined if it was disposed. */
-function shapeOf(graph: CudaGraph): { readonly nodes: readonly bigint[]; readonly edges: string } | undefined {
-  const { session: { driver }, hasEnded } = partsOf(graph);
-  if (hasEnded) return undefined;
-  const nodes = driver.graphGetNodes(graph.unsafeHandle);
-  const places = new Map(nodes.map((node, index) => [node, index]));
-  const edges = driver.graphGetEdges(graph.unsafeHandle);
-  return { nodes, edges: [nodes.length, ...edges.map((edge) => edge.map((node) => places.get(node)))].join(" ") };
 }
 
 /** Throws if memory that a graph uses was freed. */

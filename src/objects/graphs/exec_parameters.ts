@@ -21,7 +21,6 @@ import {
   isMemory,
   type NamedArgument,
   type NamedArguments,
-  placesOf,
 } from "./named_arguments.ts";
 import type { KernelNote, NodeNotes } from "./node_notes.ts";
 
@@ -31,6 +30,8 @@ export interface ParametersSource {
   /** Undefined if it is not known what the nodes run. */
   readonly notes: NodeNotes | undefined;
   readonly named: NamedArguments;
+  /** Where the nodes use them. */
+  readonly places: ReadonlyMap<string, readonly ArgumentPlace[]>;
   readonly memory: ExecMemory;
 }
 
@@ -197,7 +198,6 @@ interface BoundSlots {
 export class ExecParameters {
   readonly #session: Session;
   readonly #source: ParametersSource;
-  readonly #places: ReadonlyMap<string, readonly ArgumentPlace[]>;
   readonly #nodes = new Map<bigint, ExecNode>();
   readonly #bound = new Map<string, BoundSlots>();
   /** The nodes, and the ends of copies, that no longer follow their arguments. */
@@ -209,8 +209,6 @@ export class ExecParameters {
   constructor(session: Session, source: ParametersSource) {
     this.#session = session;
     this.#source = source;
-    const { notes, named } = source;
-    this.#places = named.size === 0 || notes === undefined ? new Map() : placesOf(notes, named);
   }
 
   /** Changes arguments in all nodes that use them. Returns whether the memory that the graph uses has changed. */
@@ -322,7 +320,7 @@ export class ExecParameters {
   }
 
   #slotsOf(argument: NamedArgument): readonly Slot[] {
-    const places = this.#places.get(argument.name)!;
+    const places = this.#source.places.get(argument.name)!;
     if (places.length === 0) refuseUnused(argument);
     return places.filter(({ node, end }) => !this.#detached.has(keyOf(node, end)))
       .map((place) => this.#slotOf(argument, place));

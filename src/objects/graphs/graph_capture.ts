@@ -264,6 +264,7 @@ export class GraphCapture<Arguments extends GraphArguments = Record<never, never
       const isNew = this.#graph === undefined;
       const graph = this.#graphOf(handle);
       if (!isNew) ownCapturedGraph(graph);
+      partsOf(graph).root.version++;
       partsOf(graph).named = this.#named;
       return graph as CudaGraph<Arguments>;
     } catch (error) {

@@ -662,6 +662,7 @@ export function changeDependency(
       if (!has()) throw invalid(call, "it does not wait for that directly");
       driver.graphRemoveDependencies(parts.handle, [edge]);
     }
+    parts.root.version++;
   } catch (error) {
     const what = action === "add" ? "make" : "no longer make";
     const isKept = error instanceof CudaError && error.code === "cudaErrorNotSupported";

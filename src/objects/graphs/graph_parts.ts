@@ -13,11 +13,13 @@ import type { ActiveCapture } from "./captures.ts";
 import type { CudaGraph } from "./cuda_graph.ts";
 import { forgetNode, GraphNode, type GraphNodeOrigin } from "./graph_node.ts";
 import type { GraphResources } from "./graph_resources.ts";
-import { type NamedArguments, noArguments } from "./named_arguments.ts";
+import { type ArgumentPlace, type NamedArguments, noArguments, placesOf } from "./named_arguments.ts";
 import type { NodeNotes } from "./node_notes.ts";
 
 /** A graph that is not the body of a node, and what it shares with the bodies of its nodes. */
 export class RootGraph {
+  /** Counts the changes of the nodes and edges. */
+  version = 0;
   /** What the nodes of the graph and of all bodies use. */
   readonly resources: GraphResources;
   /** The capture into the graph or one of its bodies, which has not ended. */
@@ -84,6 +86,12 @@ export class GraphParts {
   /** The graph with the conditional node whose body this is. Undefined for a graph of its own. */
   readonly around: GraphParts | undefined;
   readonly #handle: bigint;
+  #places: {
+    readonly version: number;
+    readonly named: NamedArguments;
+    readonly found: ReadonlyMap<string, readonly ArgumentPlace[]>;
+  } | undefined;
+  #shape: { readonly version: number; readonly nodes: readonly bigint[]; readonly edges: string } | undefined;
   /** The nodes that the program may know, by their handles. */
   readonly #nodes = new Map<bigint, GraphNode>();
 
@@ -125,8 +133,31 @@ export class GraphParts {
     return this.session.driver.graphGetNodes(this.handle).map((handle) => this.nodeOf(handle));
   }
 
+  /** The nodes, and a string that only graphs of the same shape have. */
+  get shape(): { readonly nodes: readonly bigint[]; readonly edges: string } {
+    const { version } = this.root;
+    if (this.#shape?.version === version) return this.#shape;
+    const { driver } = this.session;
+    const nodes = driver.graphGetNodes(this.handle);
+    const places = new Map(nodes.map((node, index) => [node, index]));
+    const edges = driver.graphGetEdges(this.handle).map((edge) => edge.map((node) => places.get(node)));
+    this.#shape = { version, nodes, edges: [nodes.length, ...edges].join(" ") };
+    return this.#shape;
+  }
+
+  /** Where the nodes use the named arguments. */
+  get places(): ReadonlyMap<string, readonly ArgumentPlace[]> {
+    const { version } = this.root;
+    const { notes, named } = this;
+    if (this.#places?.version !== version || this.#places.named !== named) {
+      this.#places = { version, named, found: placesOf(notes, named) };
+    }
+    return this.#places.found;
+  }
+
   /** Returns the node of a handle. `origin` is what is known of a node that was just added. */
   nodeOf(handle: bigint, origin?: GraphNodeOrigin): GraphNode {
+    if (origin !== undefined) this.root.version++;
     let node = this.#nodes.get(handle);
     if (node === undefined) {
       const type = this.session.driver.graphNodeGetType(handle);
@@ -138,6 +169,7 @@ export class GraphParts {
 
   /** Call when a node was removed. */
   forget(handle: bigint): void {
+    this.root.version++;
     const node = this.#nodes.get(handle);
     if (node !== undefined) forgetNode(node);
     this.#nodes.delete(handle);
