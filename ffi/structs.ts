@@ -492,13 +492,16 @@ export interface BatchParams {
 export function batchParams(copies: readonly BatchedCopy[]): BatchParams {
   const count = copies.length;
   const words = new BigUint64Array(3 * count);
+  const halves = new Uint32Array(words.buffer, 16 * count);
   const firsts: bigint[] = [];
   let previous: BatchedCopy["attributes"] | undefined;
   for (let index = 0; index < count; index++) {
     const { destination, source, byteLength, attributes } = copies[index]!;
     words[index] = typeof destination === "bigint" ? destination : addressOf(destination);
     words[count + index] = typeof source === "bigint" ? source : addressOf(source);
-    words[2 * count + index] = BigInt(byteLength);
+    // Faster than a bigint.
+    halves[2 * index] = byteLength % 2 ** 32;
+    halves[2 * index + 1] = byteLength / 2 ** 32;
     if (attributes !== previous) firsts.push(BigInt(index));
     previous = attributes;
   }

@@ -66,6 +66,28 @@ export function copyWorkloads({ cuda, device, pool, stream }: Fixture): Workload
     return timeBatches(request, { run });
   }
 
+  /** Times what calls cost the host, which waits for the GPU between batches, untimed. */
+  function timeCalls(request: Request, call: () => void): number[] {
+    const run = (operations: number) => {
+      for (let i = 0; i < operations; i++) call();
+    };
+    return timeBatches(request, { run, settle: () => stream.synchronize() });
+  }
+
+  /** Calls a function with copies of ranges of one buffer to another one. */
+  function withRanges(
+    request: Request,
+    time: (copies: readonly { source: DeviceBuffer; target: DeviceBuffer }[]) => number[],
+  ): number[] {
+    const copies = numberOf(request, "copies", 1), byteLength = numberOf(request, "byteLength", 1);
+    using from = pool.allocate(copies * byteLength, stream);
+    using to = pool.allocate(copies * byteLength, stream);
+    return time(Array.from({ length: copies }, (_, index) => {
+      const [begin, end] = [index * byteLength, (index + 1) * byteLength];
+      return { source: from.subarray(begin, end), target: to.subarray(begin, end) };
+    }));
+  }
+
   function timeFill(request: Request, to: DeviceBuffer): number[] {
     const count = to.byteLength / vectorByteLength;
     const grid = Math.ceil(count / block);
@@ -98,6 +120,18 @@ export function copyWorkloads({ cuda, device, pool, stream }: Fixture): Workload
       using to = pool.allocate(byteLength, stream);
       return timeUntilDone(request, () => to.copyFrom(from, stream));
     },
+    "copy-rows": (request) => {
+      using from = pool.allocatePitched(Uint8Array, [1024, 64], stream);
+      using to = pool.allocatePitched(Uint8Array, [1024, 64], stream);
+      const source = from.region([256, 0], [256, 64]), target = to.region([512, 0], [256, 64]);
+      return timeCalls(request, () => target.copyFrom(source, stream));
+    },
+    "copy-batch": (request) => withRanges(request, (copies) => timeCalls(request, () => stream.copyBatch(copies))),
+    "copy-each": (request) =>
+      withRanges(request, (copies) =>
+        timeCalls(request, () => {
+          for (const { source, target } of copies) target.copyFrom(source, stream);
+        })),
     "fill-kernel": (request) => {
       using to = pool.allocate(numberOf(request, "byteLength", vectorByteLength), stream);
       return timeFill(request, to);

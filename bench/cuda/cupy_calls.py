@@ -50,6 +50,7 @@ class Bench(TimedCalls):
             "copy-to-device": self.copy_to_device,
             "copy-to-host": self.copy_to_host,
             "copy-on-device": self.copy_on_device,
+            "copy-rows": self.copy_rows,
             "fill-kernel": self.fill_kernel,
             "copy-kernel": self.copy_kernel,
         }
@@ -175,6 +176,13 @@ class Bench(TimedCalls):
         return self.time_until_done(
             request, lambda: target.data.copy_from_device_async(source.data, source.nbytes, self.stream)
         )
+
+    def copy_rows(self, request):
+        pitch, width, height = 1024, 256, 64
+        source, target = (cupy.empty(pitch * height, dtype=cupy.uint8) for _ in range(2))
+        arguments = (target.data.ptr + 512, pitch, source.data.ptr + 256, pitch, width, height)
+        kind, stream = cupy.cuda.runtime.memcpyDeviceToDevice, self.stream.ptr
+        return self.time_calls(request, cupy.cuda.runtime.memcpy2DAsync, *arguments, kind, stream)
 
     def fill_kernel(self, request):
         target = cupy.empty(request["byteLength"], dtype=cupy.uint8)

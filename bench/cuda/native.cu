@@ -161,12 +161,17 @@ public:
         {"copy-to-device", [this](const Request &request) { return copyToDevice(request); }},
         {"copy-to-host", [this](const Request &request) { return copyToHost(request); }},
         {"copy-on-device", [this](const Request &request) { return copyOnDevice(request); }},
+        {"copy-rows", [this](const Request &request) { return copyRows(request); }},
+        {"copy-each", [this](const Request &request) { return copyEach(request); }},
         {"fill-kernel", [this](const Request &request) { return fillKernel(request, pool); }},
         {"copy-kernel", [this](const Request &request) { return copyKernel(request); }},
         {"export-pointer", [this](const Request &request) { return exportPointer(request); }},
         {"import-pointer", [this](const Request &request) { return importPointer(request); }},
         {"free-import", [this](const Request &request) { return freeImport(request); }},
     };
+#if CUDART_VERSION >= 12080
+    works["copy-batch"] = [this](const Request &request) { return copyBatch(request); };
+#endif
     int isPeer = 0, devices = 0;
     CHECK(cudaGetDeviceCount(&devices));
     if (devices > 1) CHECK(cudaDeviceCanAccessPeer(&isPeer, 0, 1));
@@ -445,6 +450,57 @@ private:
       CHECK(cudaMemcpyAsync(to.as<void>(), from.as<void>(), size, cudaMemcpyDeviceToDevice, streams[0]));
     });
   }
+
+  Times copyRows(const Request &request) {
+    const size_t pitch = 1024, width = 256, height = 64;
+    Buffer from(pool, pitch * height, streams[0]), to(pool, pitch * height, streams[0]);
+    return timeCalls(request, [&] {
+      CHECK(cudaMemcpy2DAsync(to.as<char>() + 512, pitch, from.as<char>() + 256, pitch, width, height,
+                              cudaMemcpyDeviceToDevice, streams[0]));
+    });
+  }
+
+  Times copyEach(const Request &request) {
+    size_t copies = request.number("copies", 1), size = request.number("byteLength", 1);
+    Buffer from(pool, copies * size, streams[0]), to(pool, copies * size, streams[0]);
+    return timeCalls(request, [&] {
+      for (size_t i = 0; i < copies; i++) {
+        CHECK(cudaMemcpyAsync(to.as<char>() + i * size, from.as<char>() + i * size, size, cudaMemcpyDeviceToDevice,
+                              streams[0]));
+      }
+    });
+  }
+
+#if CUDART_VERSION >= 12080
+  Times copyBatch(const Request &request) {
+    size_t copies = request.number("copies", 1), size = request.number("byteLength", 1);
+    Buffer from(pool, copies * size, streams[0]), to(pool, copies * size, streams[0]);
+    std::vector<size_t> sizes(copies, size);
+    cudaMemcpyAttributes attributes = {};
+    attributes.srcAccessOrder = cudaMemcpySrcAccessOrderStream;
+    size_t first = 0;
+#if CUDART_VERSION >= 13000
+    std::vector<const void *> sources;
+    std::vector<void *> targets;
+#else
+    std::vector<void *> sources, targets;
+#endif
+    for (size_t i = 0; i < copies; i++) {
+      sources.push_back(from.as<char>() + i * size);
+      targets.push_back(to.as<char>() + i * size);
+    }
+    return timeCalls(request, [&] {
+#if CUDART_VERSION >= 13000
+      CHECK(cudaMemcpyBatchAsync(targets.data(), sources.data(), sizes.data(), copies, &attributes, &first, 1,
+                                 streams[0]));
+#else
+      size_t failed;
+      CHECK(cudaMemcpyBatchAsync(targets.data(), sources.data(), sizes.data(), copies, &attributes, &first, 1, &failed,
+                                 streams[0]));
+#endif
+    });
+  }
+#endif
 
   Times fillKernel(const Request &request, cudaMemPool_t targetPool) {
     size_t size = request.number("byteLength", 16);

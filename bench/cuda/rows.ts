@@ -72,6 +72,7 @@ export function allRows({ isSoftware }: { isSoftware: boolean }): readonly Row[]
     ...callRows(),
     ...graphRows(),
     ...pointerRows(isSoftware ? 2 ** 16 : 2 ** 20),
+    ...manyCopiesRows(),
     ...copyRows(4, largest),
     ...memoryRows(largest),
     ...sharingRows(isSoftware),
@@ -198,6 +199,21 @@ function pointerRows(byteLength: number): Row[] {
     row("export a pointer", "export-pointer"),
     { ...row("import a pointer", "import-pointer"), goal: { ofNative: 1.15 } },
     row("free an import", "free-import"),
+  ];
+}
+
+/** Returns the rows of what copies of rows and of many small ranges cost the host. */
+function manyCopiesRows(): Row[] {
+  const row = (name: string, work: string, batch: number, goal?: Goal): Row => {
+    const { parameters, ...row } = calls(name, work, batch);
+    return { ...row, parameters: { ...parameters, copies: 256, byteLength: 4096 }, ...goal && { goal } };
+  };
+  const goal: Goal = { ofNative: 1.2 };
+  // The copies of a batch must fit the stream's queue.
+  return [
+    row("copy 64 rows of 256 bytes", "copy-rows", 200, goal),
+    row("256 copies of 4 KiB in a batch", "copy-batch", 2, goal),
+    row("256 copies of 4 KiB", "copy-each", 2, goal),
   ];
 }
 

@@ -33,7 +33,7 @@ import {
   enqueueRows,
   type RowsPlace,
 } from "./transfers/pitched_copies.ts";
-import { offsetOf, type RowsShape, simplifiedRows, spanOf, withoutGaps } from "./transfers/rows.ts";
+import { offsetOf, type RowsShape, simplifiedRows, withoutGaps } from "./transfers/rows.ts";
 
 /** The attributes of copies in a batch, which CUDA takes as hints, except for the order. */
 export interface CopyAttributes {
@@ -84,11 +84,21 @@ const orders: Readonly<Record<NonNullable<CopyAttributes["sourceAccessOrder"]>, 
   "any": sourceAccessOrder.any,
 };
 
+/** Memory that a copy reads or writes. */
+interface CopyEnd {
+  readonly place: RowsPlace;
+  /** The rows of a `PitchedArray` of more than one row; undefined for memory that is one row, or that can be any rows. */
+  readonly shape: RowsShape | undefined;
+  readonly byteLength: number;
+  readonly type: TypedArrayConstructor<TypedArray> | undefined;
+}
+
 /** A copy that was checked. */
 interface CheckedCopy {
-  readonly source: RowsPlace;
-  readonly target: RowsPlace;
-  readonly size: RowsShape;
+  readonly source: CopyEnd;
+  readonly target: CopyEnd;
+  /** The shape of what is copied; undefined if it is one row. */
+  readonly shape: RowsShape | undefined;
   readonly attributes: BatchAttributes;
 }
 
@@ -102,10 +112,14 @@ export function copyBatch(
     throw new TypeError(`Cannot copy a batch with ${whatIs(copies)}: give an array of { source, target }`);
   }
   checkOptions(options, batchOptions);
-  const attributesOf = attributeReader(session, options);
-  const checked = copies.map((copy, index) => checkCopy(session, copy, { index, attributesOf }))
-    .filter(({ size, target }) => spanOf(size, target) > 0);
-  checkSeparate(checked);
+  const readAttributes = attributeReader(session, options);
+  const checked: CheckedCopy[] = [];
+  for (const [index, copy] of copies.entries()) {
+    const found = checkCopy(session, copy, { index, readAttributes });
+    // CUDA refuses a batch with an empty copy.
+    if (found.source.byteLength > 0) checked.push(found);
+  }
+  if (!areInOrder(checked)) checkSeparate(checked);
   const { driver, captures } = session;
   const handle = stream.unsafeHandle;
   const capture = captures.isActive ? captures.of(handle) : undefined;
@@ -114,39 +128,45 @@ export function copyBatch(
   try {
     if (capture !== undefined) return enqueueUnordered(session, stream, checked);
     const batches = new Map<number, BatchedCopy[]>();
-    for (const { source, target, size, attributes } of checked) {
-      const { size: simple } = simplifiedRows(size, [source, target] as const);
-      const [from, to] = [deviceOfRows(source), deviceOfRows(target)];
-      const isLinear = simple.height === 1 && simple.depth === 1;
+    for (const copy of checked) {
+      const { source: { place: source, byteLength }, target: { place: target }, shape, attributes } = copy;
+      const from = deviceOfRows(source), to = deviceOfRows(target);
       const isOfOneDevice = from === undefined || to === undefined || from === to;
-      if (!isOneCall || !isLinear || !isOfOneDevice) {
-        enqueueRows(session, source, target, { size, stream });
+      if (!isOneCall || shape !== undefined || !isOfOneDevice) {
+        enqueue(session, stream, copy);
         continue;
       }
-      const device = currentDeviceOf(source, target, stream);
-      const batch = batches.get(device) ?? [];
-      batches.set(device, batch);
-      const byteLength = simple.width;
-      batch.push({
-        source: memoryOf(source, byteLength),
-        destination: memoryOf(target, byteLength),
-        byteLength,
-        attributes,
-      });
+      const device = from === to ? stream.device.ordinal : currentDeviceOf(source, target, stream);
+      let batch = batches.get(device);
+      if (batch === undefined) batches.set(device, batch = []);
+      const memory = { source: memoryOf(source, byteLength), destination: memoryOf(target, byteLength) };
+      batch.push({ ...memory, byteLength, attributes });
     }
     for (const [device, batch] of batches) driver.memcpyBatchAsync(device, batch, handle);
   } catch (error) {
     throw cannot(`copy a batch of ${countOf(checked.length, "copy")} on device ${stream.device.ordinal}`, error);
   } finally {
     // Of a batch that fails, CUDA may have enqueued a part.
-    for (const place of checked.flatMap(({ source, target }) => [source, target])) {
-      if (!("bytes" in place)) place.allocation.noteUse(stream);
+    for (const { source: { place: source }, target: { place: target } } of checked) {
+      if (!("bytes" in source)) source.allocation.noteUse(stream);
+      if (!("bytes" in target)) target.allocation.noteUse(stream);
     }
   }
 }
 
 function memoryOf(place: RowsPlace, byteLength: number): bigint | Uint8Array {
   return "bytes" in place ? place.bytes.subarray(0, byteLength) : place.address;
+}
+
+/** Enqueues one copy. */
+function enqueue(session: Session, stream: CudaStream, { source, target, shape }: CheckedCopy): void {
+  const size = shape ?? { width: source.byteLength, height: 1, depth: 1 };
+  enqueueRows(session, rowsOf(source, size), rowsOf(target, size), { size, stream });
+}
+
+/** Returns an end as rows of a size: memory that can be any rows has no gaps. */
+function rowsOf({ place, shape }: CopyEnd, size: RowsShape): RowsPlace {
+  return shape === undefined ? { ...place, ...withoutGaps(size) } : place;
 }
 
 /** Enqueues copies of a captured stream one by one, so that each depends on what was captured before all of them. */
@@ -157,9 +177,9 @@ function enqueueUnordered(session: Session, stream: CudaStream, copies: readonly
   const before = dependencies();
   const after: bigint[] = [];
   try {
-    for (const { source, target, size } of copies) {
+    for (const copy of copies) {
       if (after.length > 0) driver.streamUpdateCaptureDependencies(ordinal, unsafeHandle, before);
-      enqueueRows(session, source, target, { size, stream });
+      enqueue(session, stream, copy);
       after.push(...dependencies());
     }
   } finally {
@@ -181,8 +201,8 @@ function refuseDuringCall(
   throw cannot('copy a batch with the sourceAccessOrder "during-call"', error);
 }
 
-/** Returns a function that checks and returns the attributes of a copy, the same object for the same attributes. */
-function attributeReader(session: Session, options: CopyAttributes): (copy: CopyAttributes) => BatchAttributes {
+/** Returns a function that checks and returns the attributes of a copy, or those of all copies. */
+function attributeReader(session: Session, options: CopyAttributes): (copy?: CopyAttributes) => BatchAttributes {
   const read = ({ sourceAccessOrder: order = "stream", preferOverlapWithCompute = false, ...rest }: CopyAttributes) => {
     if (!Object.hasOwn(orders, order)) {
       const advice = typeof order === "string"
@@ -202,78 +222,109 @@ function attributeReader(session: Session, options: CopyAttributes): (copy: Copy
     };
   };
   const ofAll = read(options);
-  const attributeNames = Object.keys(names) as (keyof CopyAttributes)[];
-  return (copy) => {
-    const isOwn = attributeNames.some((name) => copy[name] !== undefined);
-    return isOwn ? read({ ...options, ...copy }) : ofAll;
-  };
+  return (copy) => copy === undefined ? ofAll : read({ ...options, ...copy });
 }
-
-/** Memory that a copy reads or writes. */
-interface CopyEnd {
-  /** Rows at their distances; undefined for memory that can take any. */
-  readonly rows: { readonly place: RowsPlace; readonly shape: RowsShape } | undefined;
-  readonly byteLength: number;
-  readonly type: TypedArrayConstructor<TypedArray> | undefined;
-  placeOf(size: RowsShape): RowsPlace;
-}
-
 function checkCopy(
   session: Session,
   copy: BatchCopy,
-  { index, attributesOf }: { index: number; attributesOf: (copy: CopyAttributes) => BatchAttributes },
+  { index, readAttributes }: { index: number; readAttributes: (copy?: CopyAttributes) => BatchAttributes },
 ): CheckedCopy {
   if (typeof copy !== "object" || copy === null || Array.isArray(copy)) {
     throw new TypeError(`Cannot copy a batch with ${whatIs(copy)} as copy ${index}: give { source, target }`);
   }
-  checkOptions(copy, copyOptions);
-  const source = endOf(session, copy.source, `the source of copy ${index}`);
-  const target = endOf(session, copy.target, `the target of copy ${index}`);
-  const [from, to] = [source.rows?.shape, target.rows?.shape];
-  const isSame = from === undefined || to === undefined
-    ? source.byteLength === target.byteLength
-    : from.width === to.width && from.height === to.height && from.depth === to.depth;
-  if (!isSame) {
-    const text = ({ rows, byteLength }: CopyEnd) =>
-      rows === undefined || source.byteLength !== target.byteLength
+  let hasMore = false;
+  for (const name in copy) hasMore ||= name !== "source" && name !== "target";
+  if (hasMore) checkOptions(copy, copyOptions);
+  const source = endOf(session, copy.source, "source", index);
+  const target = endOf(session, copy.target, "target", index);
+  const { shape: from } = source, { shape: to } = target;
+  const hasSameShape = from === undefined || to === undefined ||
+    from.width === to.width && from.height === to.height && from.depth === to.depth;
+  if (source.byteLength !== target.byteLength || !hasSameShape) {
+    const text = ({ shape, byteLength }: CopyEnd) =>
+      shape === undefined || source.byteLength !== target.byteLength
         ? countOf(byteLength, "byte")
-        : `rows of ${sizeText(rows.shape)} bytes`;
+        : `rows of ${sizeText(shape)} bytes`;
     throw new RangeError(
       `Cannot copy ${text(source)} to ${text(target)} in copy ${index} of a batch: both must have the same size`,
     );
   }
-  if (source.type !== undefined && target.type !== undefined) checkCopyBetween(source.type, target.type);
-  const size = from ?? to ?? { width: source.byteLength, height: 1, depth: 1 };
-  const places = { source: source.placeOf(size), target: target.placeOf(size) };
-  checkRowsOverlap(places.source, places.target, size);
-  return { ...places, size, attributes: attributesOf(copy) };
+  if (source.type !== target.type && source.type !== undefined && target.type !== undefined) {
+    checkCopyBetween(source.type, target.type);
+  }
+  const attributes = hasMore ? readAttributes(copy) : readAttributes();
+  const shape = from ?? to;
+  if (shape === undefined) return { source, target, shape, attributes };
+  const { size, ends } = simplifiedRows(shape, [rowsOf(source, shape), rowsOf(target, shape)] as const);
+  if (size.height === 1 && size.depth === 1) return { source, target, shape: undefined, attributes };
+  const places = [source, target].map((end, place) => ({ ...end, place: { ...end.place, ...ends[place as 0 | 1] } }));
+  const [first, second] = places.map((end) => ({ ...end, shape: size })) as [CopyEnd, CopyEnd];
+  checkRowsOverlap(first.place, second.place, size);
+  return { source: first, target: second, shape: size, attributes };
 }
 
-function endOf(session: Session, end: BatchCopy["source"], what: string): CopyEnd {
+function endOf(session: Session, end: BatchCopy["source"], role: "source" | "target", index: number): CopyEnd {
+  const allocation = allocationOf(end as unknown);
+  if (allocation !== undefined) {
+    if (allocation.session !== session) throw errorOfAnotherCuda("copy to or from a buffer");
+    const { address, byteLength } = end as DeviceBuffer;
+    const { type } = end as { readonly type?: TypedArrayConstructor<TypedArray> };
+    const place = { allocation, address, pitch: byteLength, slicePitch: byteLength };
+    return { place, shape: undefined, byteLength, type };
+  }
   if (end instanceof PitchedArray) {
     if (sessionOfRows(end) !== session) throw errorOfAnotherCuda("copy rows");
-    const rows = placeOfRows(end);
-    const { width, height, depth } = rows.shape;
-    return { rows, byteLength: width * height * depth, type: end.type, placeOf: () => rows.place };
+    const { place, shape } = placeOfRows(end);
+    const { width, height, depth } = shape;
+    return {
+      place,
+      shape: height * depth === 1 ? undefined : shape,
+      byteLength: width * height * depth,
+      type: end.type,
+    };
   }
   if (end instanceof HostBuffer) {
     if (sessionOfHost(end) !== session) throw errorOfAnotherCuda("copy to or from a host buffer");
-    const bytes = bytesOfHost(end);
-    const placeOf = (size: RowsShape) => ({ bytes, ...withoutGaps(size) });
-    return { rows: undefined, byteLength: end.byteLength, type: undefined, placeOf };
+    const { byteLength } = end;
+    const place = { bytes: bytesOfHost(end), pitch: byteLength, slicePitch: byteLength };
+    return { place, shape: undefined, byteLength, type: undefined };
   }
-  const allocation = allocationOf(end as unknown);
-  if (allocation === undefined) {
-    const advice = ArrayBuffer.isView(end as unknown)
-      ? "use copyFrom or read for a typed array"
-      : "give a DeviceBuffer, a HostBuffer or a PitchedArray";
-    throw new TypeError(`Cannot use ${whatIs(end, "DeviceBuffer", "HostBuffer")} as ${what}: ${advice}`);
+  const advice = ArrayBuffer.isView(end as unknown)
+    ? "use copyFrom or read for a typed array"
+    : "give a DeviceBuffer, a HostBuffer or a PitchedArray";
+  throw new TypeError(
+    `Cannot use ${whatIs(end, "DeviceBuffer", "HostBuffer")} as the ${role} of copy ${index}: ${advice}`,
+  );
+}
+
+/**
+ * Whether copies need no further comparison, as in most batches: all are of one row, those that they write follow each
+ * other, and those that they read lie elsewhere.
+ */
+function areInOrder(copies: readonly CheckedCopy[]): boolean {
+  const [first] = copies;
+  if (first === undefined) return true;
+  const written = memoryKey(first.target.place), read = memoryKey(first.source.place);
+  let writtenEnd = -Infinity, firstWritten = Infinity, readBegin = Infinity, readEnd = -Infinity;
+  for (const { source, target, shape } of copies) {
+    if (shape !== undefined || memoryKey(target.place) !== written || memoryKey(source.place) !== read) return false;
+    const begin = beginOf(target.place), from = beginOf(source.place);
+    if (begin < writtenEnd) return false;
+    if (firstWritten === Infinity) firstWritten = begin;
+    writtenEnd = begin + target.byteLength;
+    if (from < readBegin) readBegin = from;
+    if (from + source.byteLength > readEnd) readEnd = from + source.byteLength;
   }
-  if (allocation.session !== session) throw errorOfAnotherCuda("copy to or from a buffer");
-  const { address, byteLength } = end;
-  const placeOf = (size: RowsShape) => ({ allocation, address, ...withoutGaps(size) });
-  const { type } = end as { readonly type?: TypedArrayConstructor<TypedArray> };
-  return { rows: undefined, byteLength, type, placeOf };
+  return written !== read || readEnd <= firstWritten || writtenEnd <= readBegin;
+}
+
+/** Returns what the offsets of `beginOf` count in: the addresses of devices, or a buffer in host memory. */
+function memoryKey(place: RowsPlace): ArrayBufferLike | undefined {
+  return "bytes" in place ? place.bytes.buffer : undefined;
+}
+
+function beginOf(place: RowsPlace): number {
+  return "bytes" in place ? place.bytes.byteOffset : Number(place.address);
 }
 
 /** The number of rows of a copy up to which they are compared with other copies one by one. */
@@ -282,19 +333,17 @@ const maximumRows = 4096;
 /** Throws if a copy writes what another one reads or writes, as far as that is cheap to find. */
 function checkSeparate(copies: readonly CheckedCopy[]): void {
   const ranges = new Map<unknown, { begin: number; end: number; isWrite: boolean; copy: number }[]>();
-  for (const [copy, { source, target, size: given }] of copies.entries()) {
-    const { size, ends } = simplifiedRows(given, [source, target] as const);
+  for (const [copy, { source, target, shape }] of copies.entries()) {
+    const size = shape ?? { width: source.byteLength, height: 1, depth: 1 };
     if (size.height * size.depth > maximumRows) continue;
-    for (const [index, place] of [source, target].entries()) {
-      const [memory, start] = "bytes" in place
-        ? [place.bytes.buffer, place.bytes.byteOffset]
-        : [undefined, Number(place.address)];
-      const ofMemory = ranges.get(memory) ?? [];
-      ranges.set(memory, ofMemory);
+    for (const { place } of [source, target]) {
+      const key = memoryKey(place), start = beginOf(place);
+      let ofMemory = ranges.get(key);
+      if (ofMemory === undefined) ranges.set(key, ofMemory = []);
       for (let z = 0; z < size.depth; z++) {
         for (let y = 0; y < size.height; y++) {
-          const begin = start + offsetOf({ x: 0, y, z }, ends[index as 0 | 1]);
-          ofMemory.push({ begin, end: begin + size.width, isWrite: index === 1, copy });
+          const begin = start + offsetOf({ x: 0, y, z }, place);
+          ofMemory.push({ begin, end: begin + size.width, isWrite: place === target.place, copy });
         }
       }
     }
@@ -316,6 +365,9 @@ function refuseOverlap(
   first: { readonly copy: number; readonly isWrite: boolean },
   second: { readonly copy: number; readonly isWrite: boolean },
 ): never {
+  if (first.copy === second.copy) {
+    throw new RangeError(`Cannot copy a batch: the source and the target of copy ${first.copy} have bytes in common`);
+  }
   const [a, b] = [first, second].toSorted((one, other) => one.copy - other.copy) as [typeof first, typeof second];
   const does = (isWrite: boolean) => isWrite ? "writes" : "reads";
   throw new RangeError(
