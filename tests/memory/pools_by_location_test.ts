@@ -133,5 +133,5 @@ testByLocation("pools have the location that they were created for", (cuda, gpu)
   using onNode = cuda.createHostPool({ numaNode: 0 });
   assertEquals([onDevice, onHost, onNode].map(({ location }) => location), [gpu, "host", { numaNode: 0 }]);
   assert(gpu.defaultPool.location === gpu);
-  assertThrows(() => (onDevice as { location: unknown }).location = "host", TypeError, "location");
+  assertThrows(() => (onDevice as { location: unknown }).location = "host", TypeError, "a pool keeps its location");
 });

@@ -144,6 +144,7 @@ export class MemoryPool implements Disposable {
       fields: ["cloneRefusal", "device", "handleType"],
       instead: { maxSize: "a pool keeps its maximum; give it to createPool" },
     });
+    refuseToReplace(this, "location", "a pool keeps its location; create one elsewhere");
     refuseToReplace(this, "reuse", "set the property of one policy, such as pool.reuse.allowOpportunistic");
     printAs(this, "MemoryPool", (pool) => {
       const kind = `${pool.#isOwned ? "" : "default, "}${pool.handleType === "none" ? "" : `${pool.handleType}, `}`;
