@@ -193,7 +193,7 @@ export function captureAndGraphCalls(
       if (!modes.includes(mode)) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
       const into = graphOf(graph, call);
       const after = nodesOf(into, dependencies, call);
-      if (found.capture !== undefined) fail(cudaErrorNumbers.cudaErrorIllegalState, call);
+      if (found.capture !== undefined || captures.isBuilding(into)) fail(cudaErrorNumbers.cudaErrorIllegalState, call);
       captures.add(new Capture(++captureCount, { graph: into, origin: found, mode, after }));
     },
     streamEndCapture(device, stream) {
@@ -412,7 +412,7 @@ export function captureAndGraphCalls(
       const call = "cudaGraphInstantiate";
       const found = graphOf(graph, call);
       if ((flags & ~allInstantiateFlags) !== 0) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
-      const isOnlyOne = found.hasMemoryNodes || found.hasConditions;
+      const isOnlyOne = found.hasMemoryNodes || found.hasConditionalNodes;
       if (found.isMoved || found.parent !== undefined || isOnlyOne && found.executables > 0) {
         fail(cudaErrorNumbers.cudaErrorNotSupported, call);
       }

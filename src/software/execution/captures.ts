@@ -93,6 +93,11 @@ export class Captures {
     capture.release();
   }
 
+  /** Returns whether a stream is being captured into a graph. */
+  isBuilding(graph: SoftwareGraph): boolean {
+    return [...this.#active].some((capture) => capture.graph === graph);
+  }
+
   /** Returns whether a stream is captured, or is a default stream that is ordered with a captured stream. */
   excludes(stream: Stream): boolean {
     return stream.isDefault ? this.#orderedWith(stream).length > 0 : stream.capture !== undefined;

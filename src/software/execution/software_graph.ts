@@ -4,7 +4,7 @@
  * @module
  */
 import { graphNodeType } from "../../driver.ts";
-import { CudaError, cudaErrorNumbers } from "../../support/errors.ts";
+import { cudaErrorNumbers } from "../../support/errors.ts";
 import { GraphError, graphExecUpdateResult, graphInstantiateResult } from "../../support/graph_errors.ts";
 import type { GraphAllocation } from "./graph_memory.ts";
 import { LaunchPlan } from "./launch_plan.ts";
@@ -146,6 +146,8 @@ export class SoftwareGraph {
   /** Removes a node, and the edges from and to it. */
   delete(node: SoftwareGraphNode): void {
     this.nodes.delete(node.handle);
+    const { branching } = node.operation;
+    if (branching !== undefined) branching.condition.isUsed = false;
     for (const { dependencies } of this.nodes.values()) dependencies.delete(node);
   }
 
@@ -166,17 +168,31 @@ export class SoftwareGraph {
     return this.parent?.root ?? this;
   }
 
-  /** Whether the graph is, or has, the body of a conditional node with something that cannot be in one. */
-  get isUnfit(): boolean {
-    return [...this.nodes.values()].some(({ operation: { type, child, branching } }) => {
-      if (this.parent !== undefined && unfitForBodies.includes(type)) return true;
-      return child?.isUnfit || branching?.bodies.some((body) => body.isUnfit);
-    });
+  /**
+   * A node that makes the graph impossible to execute: one that cannot be in the body of a conditional node, or a
+   * conditional node whose body a capture has destroyed.
+   */
+  unfitNode(isInBody: boolean = this.parent !== undefined): SoftwareGraphNode | undefined {
+    for (const node of this.nodes.values()) {
+      const { type, child, branching: { bodies } = { bodies: [] } } = node.operation;
+      if (isInBody && unfitForBodies.includes(type) || bodies.some(({ isDestroyed }) => isDestroyed)) return node;
+      const graphs = child === undefined ? bodies : [child];
+      for (const graph of graphs) {
+        const unfit = graph.unfitNode(isInBody || child === undefined);
+        if (unfit !== undefined) return unfit;
+      }
+    }
+    return undefined;
+  }
+
+  /** Whether the graph has conditional nodes. */
+  get hasConditionalNodes(): boolean {
+    return [...this.nodes.values()].some(({ operation }) => operation.branching);
   }
 
   /** Whether the graph has conditional nodes, or values for them. */
   get hasConditions(): boolean {
-    return this.conditions.length > 0 || [...this.nodes.values()].some(({ operation }) => operation.branching);
+    return this.conditions.length > 0 || this.hasConditionalNodes;
   }
 
   /** Returns a copy of the graph. */
@@ -267,12 +283,6 @@ class ExecutableNodes {
       throw new GraphError(cudaErrorInvalidValue, "cudaGraphInstantiate", { result, node: circular.handle });
     }
     const made = new Map<SoftwareGraphNode, ExecutableNode>();
-    const broken = nodes.find(({ operation }) => operation.branching?.bodies.some(({ isDestroyed }) => isDestroyed));
-    if (broken !== undefined) {
-      const { cudaErrorInvalidValue } = cudaErrorNumbers;
-      const result = graphInstantiateResult.nodeOperationNotSupported;
-      throw new GraphError(cudaErrorInvalidValue, "cudaGraphInstantiate", { result, node: broken.handle });
-    }
     for (const node of nodes) {
       const { operation } = node;
       made.set(node, {
@@ -408,7 +418,11 @@ export class ExecutableGraph {
     this.#graph = graph;
     this.#nodes = new ExecutableNodes(graph);
     const { cudaErrorInvalidValue } = cudaErrorNumbers;
-    if (graph.isUnfit) throw new CudaError(cudaErrorInvalidValue, "cudaGraphInstantiate");
+    const unfit = graph.unfitNode();
+    if (unfit !== undefined) {
+      const result = graphInstantiateResult.nodeOperationNotSupported;
+      throw new GraphError(cudaErrorInvalidValue, "cudaGraphInstantiate", { result, node: unfit.handle });
+    }
     if (this.#currentPlan().operations.some((operation) => operation.memory?.().exists === false)) {
       const result = graphInstantiateResult.error;
       throw new GraphError(cudaErrorInvalidValue, "cudaGraphInstantiate", { result, node: undefined });

@@ -95,12 +95,14 @@ testOnEachDriver("a wait in a graph is for the event's latest record at each lau
   graph.addCopy(x, y, { dependencies: [waited] });
   using exec = graph.instantiate();
   for (const value of [3, 4]) {
+    other.wait(stream);
     x.fill(value, other);
     other.record(event);
     exec.launch(stream);
     assertEquals((await y.toTypedArray({ stream }))[0], value);
   }
   event[Symbol.dispose](); // the graph keeps it
+  other.wait(stream);
   x.fill(5, other);
   await other.finished();
   assertEquals(await first(graph), 5);
