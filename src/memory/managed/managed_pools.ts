@@ -191,7 +191,7 @@ export function setCurrentPoolAt(session: Session, location: MemoryLocation | un
   }
   try {
     session.driver.memSetMemPool(place, allocationType, pool.unsafeHandle);
-    memoryOfPool(pool).currentAt.push({ location: place, allocationType });
+    memoryOfPool(pool).currentAt = { location: place, allocationType };
   } catch (error) {
     throw cannot(what, error);
   }

@@ -38,8 +38,8 @@ export class PoolMemory {
   readonly name: string;
   readonly contents: PoolContents;
   readonly freedStreams: FreedStreams = new FreedStreams();
-  /** The locations other than a device for which the program has made the pool the current one. */
-  readonly currentAt: { readonly location: MemLocation; readonly allocationType: number }[] = [];
+  /** Where the program has made the pool the current one, other than by `CudaDevice.currentPool`. */
+  currentAt: { readonly location: MemLocation; readonly allocationType: number } | undefined;
   /**
    * Whether exporting a fabric handle has failed. Destroying the pool would then crash driver 580 (an invalid free; C
    * programs crash too).
@@ -437,9 +437,11 @@ export class PoolMemory {
    * allocated from a pool that is destroyed once its last buffer is freed.
    */
   #resetCurrentPool(driver: Driver, handle: bigint): void {
-    for (const { location, allocationType } of this.currentAt) {
-      if (driver.memGetMemPool(location, allocationType) !== handle) continue;
-      driver.memSetMemPool(location, allocationType, driver.memGetDefaultMemPool(location, allocationType));
+    if (this.currentAt !== undefined) {
+      const { location, allocationType } = this.currentAt;
+      if (driver.memGetMemPool(location, allocationType) === handle) {
+        driver.memSetMemPool(location, allocationType, driver.memGetDefaultMemPool(location, allocationType));
+      }
     }
     const ordinal = this.device?.ordinal;
     if (ordinal === undefined || driver.deviceGetMemPool(ordinal) !== handle) return;
