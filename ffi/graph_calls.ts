@@ -22,6 +22,7 @@ import { cString } from "./native/shim/shim.ts";
 import {
   childGraphNodeParamsLayout,
   conditionalNodeParamsLayout,
+  copyEnd,
   encodeAccess,
   graphExecUpdateResultInfoLayout,
   graphInstantiateParamsLayout,
@@ -411,8 +412,15 @@ export function graphCalls(cuda: DriverFunctions, { makeCurrent, check, placesOf
     },
     graphExecMemcpyNodeSetParams(device, exec, node, copy) {
       const context = contextOf(device);
-      const call = "cudaGraphExecMemcpyNodeSetParams";
-      check(cuda.cuGraphExecMemcpyNodeSetParams(exec, node, params.fillMemcpy(copy), context), call);
+      const set = (type?: number) => {
+        return cuda.cuGraphExecMemcpyNodeSetParams(exec, node, params.fillMemcpy(copy, type), context);
+      };
+      let result = set();
+      // The type of an end stays: in a captured copy from or to host memory, the other end is device memory and nothing
+      // else.
+      const isHostCopy = typeof copy.source !== "bigint" || typeof copy.destination !== "bigint";
+      if (result === cudaErrorNumbers.cudaErrorInvalidValue && isHostCopy) result = set(copyEnd.device);
+      check(result, "cudaGraphExecMemcpyNodeSetParams");
     },
     graphExecMemsetNodeSetParams(device, exec, node, fill) {
       const context = contextOf(device);

@@ -387,7 +387,7 @@ const kernelNode = kernelNodeParamsLayout.fields;
 const memsetNode = memsetNodeParamsLayout.fields;
 const memcpyNode = memcpy3DLayout.fields;
 /** The values of `CUmemorytype` for the ends of a copy: host memory by its address, a device's, any unified address. */
-const copyEnd = { host: 1, device: 2, unified: 4 } as const;
+export const copyEnd = { host: 1, device: 2, unified: 4 } as const;
 
 /** The structs of nodes of graphs, each of which is filled in anew for each call. */
 export class NodeParams {
@@ -429,27 +429,30 @@ export class NodeParams {
     return this.memset;
   }
 
-  /** Fills in a `CUDA_MEMCPY3D` for a copy in one dimension. */
-  fillMemcpy({ source, destination, byteLength }: GraphCopy): Uint8Array<ArrayBuffer> {
-    return this.fillMemcpy3D({
-      source: { memory: source, pitch: byteLength, rows: 1 },
-      destination: { memory: destination, pitch: byteLength, rows: 1 },
-      width: byteLength,
-      height: 1,
-      depth: 1,
-    });
+  /**
+   * Fills in a `CUDA_MEMCPY3D` for a copy in one dimension.
+   *
+   * @param type the type of the ends that are addresses, one of `copyEnd`
+   */
+  fillMemcpy({ source, destination, byteLength }: GraphCopy, type?: number): Uint8Array<ArrayBuffer> {
+    const rows = { pitch: byteLength, rows: 1 };
+    const ends = { source: { memory: source, ...rows }, destination: { memory: destination, ...rows } };
+    return this.fillMemcpy3D({ ...ends, width: byteLength, height: 1, depth: 1 }, type);
   }
 
   /** Fills in a `CUDA_MEMCPY3D`. */
-  fillMemcpy3D({ source, destination, width, height, depth }: PitchedCopy): Uint8Array<ArrayBuffer> {
+  fillMemcpy3D(
+    { source, destination, width, height, depth }: PitchedCopy,
+    type: number = copyEnd.unified,
+  ): Uint8Array<ArrayBuffer> {
     const view = this.#memcpy;
     const isHostSource = typeof source.memory !== "bigint", isHostTarget = typeof destination.memory !== "bigint";
-    view.setInt32(memcpyNode.srcMemoryType.offset, isHostSource ? copyEnd.host : copyEnd.unified, true);
+    view.setInt32(memcpyNode.srcMemoryType.offset, isHostSource ? copyEnd.host : type, true);
     view.setBigUint64(memcpyNode.srcHost.offset, isHostSource ? addressOf(source.memory) : 0n, true);
     view.setBigUint64(memcpyNode.srcDevice.offset, isHostSource ? 0n : source.memory, true);
     view.setBigUint64(memcpyNode.srcPitch.offset, BigInt(source.pitch), true);
     view.setBigUint64(memcpyNode.srcHeight.offset, BigInt(source.rows), true);
-    view.setInt32(memcpyNode.dstMemoryType.offset, isHostTarget ? copyEnd.host : copyEnd.unified, true);
+    view.setInt32(memcpyNode.dstMemoryType.offset, isHostTarget ? copyEnd.host : type, true);
     view.setBigUint64(memcpyNode.dstHost.offset, isHostTarget ? addressOf(destination.memory) : 0n, true);
     view.setBigUint64(memcpyNode.dstDevice.offset, isHostTarget ? 0n : destination.memory, true);
     view.setBigUint64(memcpyNode.dstPitch.offset, BigInt(destination.pitch), true);

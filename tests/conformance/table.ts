@@ -11,6 +11,7 @@ import { situations as copies } from "./situations/copies.ts";
 import { situations as defaultPools } from "./situations/default_pools.ts";
 import { situations as devices } from "./situations/devices.ts";
 import { situations as events } from "./situations/events.ts";
+import { situations as graphArguments } from "./situations/graph_arguments.ts";
 import { situations as graphMemory } from "./situations/graph_memory.ts";
 import { situations as graphs } from "./situations/graphs.ts";
 import { situations as hostLimits } from "./situations/host_limits.ts";
@@ -69,6 +70,7 @@ const rowsByFile: Readonly<Record<string, readonly Situation[]>> = {
   captures,
   graphs,
   graph_memory: graphMemory,
+  graph_arguments: graphArguments,
   conditional_graphs: conditionalGraphs,
   launches,
   modules,

@@ -282,7 +282,7 @@ testOnEachDriver(
       }, { arguments: { x } });
     using graph = capture(true);
     using exec = graph.instantiate();
-    assertThrows(() => exec.update({ x: y }), CudaError, "a copy of rows of the capture uses the buffer");
+    assertThrows(() => exec.update({ x: y }), CudaError, "a copy of rows uses it");
     exec.launch(stream);
     assertEquals([...await to.toTypedArray({ stream })], Array(8).fill(1));
     // CUDA changes the address of fills of rows.

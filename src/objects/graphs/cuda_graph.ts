@@ -50,7 +50,7 @@ import { ExecMemory } from "./exec_memory.ts";
 import { ExecParameters, type ParametersSource } from "./exec_parameters.ts";
 import type { ArgumentUpdate, GraphArguments, LaunchArguments } from "./graph_argument.ts";
 import { type NodeParameters, setNode } from "./node_parameters.ts";
-import { placesOf } from "./named_arguments.ts";
+import { noPlaces, placesOf } from "./named_arguments.ts";
 import { NodeNotes } from "./node_notes.ts";
 
 /** Options of `CudaGraph.instantiate`. */
@@ -730,18 +730,18 @@ export class CudaGraphExec<Arguments extends GraphArguments = Record<never, neve
     this.#lost = undefined;
     this.#memory = this.#memoryOf(graph);
     const notes = notesAs(this.graph, graph);
-    const { named } = partsOf(graph);
+    const { named, bodies } = partsOf(graph);
     const places = notes === undefined
-      ? new Map()
+      ? noPlaces
       : graph === this.graph
       ? partsOf(graph).places
-      : placesOf(notes, named);
+      : placesOf(named, { notes, bodies });
     this.#parameters = this.#parametersOf({ notes, named, places });
     this.#updated = { graph, version };
   }
 
   #memoryOf(graph: CudaGraph): ExecMemory {
-    return new ExecMemory({ resources: this.#resources, notes: partsOf(graph).notes, user: this.#user });
+    return new ExecMemory(this.#session, { resources: this.#resources, notes: partsOf(graph).notes, user: this.#user });
   }
 
   /** @param source.notes undefined if it is not known what the nodes run now */

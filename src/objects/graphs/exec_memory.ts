@@ -4,6 +4,7 @@
  * @module
  */
 import type { Allocation } from "../../memory/allocation.ts";
+import type { Session } from "../../session.ts";
 import type { GraphResources, GraphUser } from "./graph_resources.ts";
 import type { CopyNote, NodeNote, NodeNotes } from "./node_notes.ts";
 
@@ -23,13 +24,17 @@ export class ExecMemory {
   /** The allocations at instantiation, in the order of their addresses. */
   #placed: readonly Allocation[] | undefined;
 
+  readonly #session: Session;
+
   constructor(
+    session: Session,
     { resources, notes, user }: {
       readonly resources: GraphResources;
       readonly notes: NodeNotes;
       readonly user: GraphUser;
     },
   ) {
+    this.#session = session;
     this.#user = user;
     this.#notes = notes;
     this.#allocations = new Set(resources.allocations);
@@ -53,7 +58,7 @@ export class ExecMemory {
 
   /** Returns the memory that an end of a copy, or the target of a fill, was in at instantiation. */
   find(memory: CopyNote["copy"]["source"]): NodeMemory | undefined {
-    if (typeof memory !== "bigint") return memory.buffer;
+    if (typeof memory !== "bigint") return this.#session.lifetimeOf(memory) ?? memory.buffer;
     const placed = this.#placed ??= [...this.#allocations].sort((a, b) => a.address < b.address ? -1 : 1);
     let low = 0, high = placed.length;
     while (low < high) {

@@ -17,6 +17,7 @@ import { type CopyEnd, ExecCopy, ExecFill, ExecKernel, type ExecNode } from "./e
 import {
   argumentNamed,
   type ArgumentPlace,
+  type ArgumentPlaces,
   checkValue,
   isMemory,
   type NamedArgument,
@@ -31,7 +32,7 @@ export interface ParametersSource {
   readonly notes: NodeNotes | undefined;
   readonly named: NamedArguments;
   /** Where the nodes use them. */
-  readonly places: ReadonlyMap<string, readonly ArgumentPlace[]>;
+  readonly places: ArgumentPlaces;
   readonly memory: ExecMemory;
 }
 
@@ -278,6 +279,11 @@ export class ExecParameters {
     for (const slot of this.#written) slot.undo();
   }
 
+  /** Whether a node copies rows. */
+  isRows(handle: bigint): boolean {
+    return this.#source.notes?.get(handle)?.kind === "rows";
+  }
+
   /** Throws if it is not known what the nodes run. `action` is what cannot be done with the graph. */
   checkKnown(action: string): void {
     if (this.#source.notes === undefined) refuseUnknown(action);
@@ -320,14 +326,16 @@ export class ExecParameters {
   }
 
   #slotsOf(argument: NamedArgument): readonly Slot[] {
-    const places = this.#source.places.get(argument.name)!;
+    const { places: all, fixed } = this.#source.places;
+    const what = fixed.get(argument.name);
+    if (what !== undefined) refuseFixed(argument, what);
+    const places = all.get(argument.name)!;
     if (places.length === 0) refuseUnused(argument);
     return places.filter(({ node, end }) => !this.#detached.has(keyOf(node, end)))
       .map((place) => this.#slotOf(argument, place));
   }
 
   #slotOf(argument: NamedArgument, { node: handle, index, end, byteOffset }: ArgumentPlace): Slot {
-    if (this.#source.notes!.get(handle)?.kind === "rows") refuseRows(argument);
     const node = this.nodeOf(handle)!;
     if (node instanceof ExecCopy) return new EndSlot(node, end!, byteOffset);
     if (node instanceof ExecFill) return new TargetSlot(node, byteOffset);
@@ -367,11 +375,13 @@ function refuseUnknown(action: string): never {
   );
 }
 
-function refuseRows({ name }: NamedArgument): never {
-  const why =
-    "a copy of rows of the capture uses the buffer, and CUDA changes no such copy; capture and instantiate again";
-  const error = explainedError(cudaErrorNumbers.cudaErrorInvalidValue, "cudaGraphExecMemcpyNodeSetParams", why);
-  throw cannot(`update the argument ${shown(name)} of a graph`, error);
+function refuseFixed({ name }: NamedArgument, what: string): never {
+  const why = `${what} uses it, and is changed only as a part of the whole: capture again, and call update(graph)`;
+  const number = cudaErrorNumbers.cudaErrorInvalidValue;
+  throw cannot(
+    `update the argument ${shown(name)} of a graph`,
+    explainedError(number, "cudaGraphExecNodeSetParams", why),
+  );
 }
 
 function refuseUnused(argument: NamedArgument): never {

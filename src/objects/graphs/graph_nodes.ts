@@ -42,7 +42,7 @@ import { type ConditionOptions, GraphCondition, handleToTest, noteTest } from ".
 import { describeNode, type GraphNode, type GraphNodeOrigin, handleOfNode, unsupported } from "./graph_node.ts";
 import type { GraphParts } from "./graph_parts.ts";
 import { GraphResources } from "./graph_resources.ts";
-import type { NodeNote } from "./node_notes.ts";
+import { type NodeNote, NodeNotes } from "./node_notes.ts";
 
 /** Options of a node that is added to a graph. */
 export interface NodeOptions {
@@ -321,9 +321,13 @@ export function addFill(
         add: (graph, dependencies) => session.driver.graphAddMemsetNode(ordinal, graph, dependencies, fill),
       });
     }
+    const notes = new NodeNotes();
+    const all: GraphFill = { address, value: low, elementSize: 1, width: byteLength, height: 1, pitch: 0 };
+    notes.add(0n, { kind: "fill", device: ordinal, fill: all });
     return addNode(parts, {
       what,
       options,
+      note: { kind: "graph", notes },
       uses,
       add: (graph, dependencies) =>
         addWideFill(session, { graph, dependencies, device: ordinal, address, byteLength, low, high }),
@@ -471,6 +475,7 @@ export function addGraph(
   const node = addNode(parts, {
     what: "a graph",
     options,
+    note: { kind: "graph", notes: child.notes.copy((node) => node) },
     add: (graph, dependencies) =>
       parts.session.driver.graphAddChildGraphNode(graph, dependencies, child.handle, isMoved),
   });

@@ -13,7 +13,7 @@ import type { ActiveCapture } from "./captures.ts";
 import type { CudaGraph } from "./cuda_graph.ts";
 import { forgetNode, GraphNode, type GraphNodeOrigin } from "./graph_node.ts";
 import type { GraphResources } from "./graph_resources.ts";
-import { type ArgumentPlace, type NamedArguments, noArguments, placesOf } from "./named_arguments.ts";
+import { type ArgumentPlaces, type NamedArguments, noArguments, placesOf } from "./named_arguments.ts";
 import type { NodeNotes } from "./node_notes.ts";
 
 /** A graph that is not the body of a node, and what it shares with the bodies of its nodes. */
@@ -89,7 +89,7 @@ export class GraphParts {
   #places: {
     readonly version: number;
     readonly named: NamedArguments;
-    readonly found: ReadonlyMap<string, readonly ArgumentPlace[]>;
+    readonly found: ArgumentPlaces;
   } | undefined;
   #shape: { readonly version: number; readonly nodes: readonly bigint[]; readonly edges: string } | undefined;
   /** The nodes that the program may know, by their handles. */
@@ -146,11 +146,11 @@ export class GraphParts {
   }
 
   /** Where the nodes use the named arguments. */
-  get places(): ReadonlyMap<string, readonly ArgumentPlace[]> {
+  get places(): ArgumentPlaces {
     const { version } = this.root;
     const { notes, named } = this;
     if (this.#places?.version !== version || this.#places.named !== named) {
-      this.#places = { version, named, found: placesOf(notes, named) };
+      this.#places = { version, named, found: placesOf(named, { notes, bodies: this.bodies }) };
     }
     return this.#places.found;
   }
@@ -165,6 +165,13 @@ export class GraphParts {
       this.#nodes.set(handle, node);
     }
     return node;
+  }
+
+  /** What the nodes of the bodies of conditional nodes run, at any depth. */
+  get bodies(): NodeNotes[] {
+    return [...this.#nodes.values()].flatMap(({ bodies }) => {
+      return bodies.map(partsOf).flatMap(({ notes, bodies }) => [notes, ...bodies]);
+    });
   }
 
   /** Call when a node was removed. */

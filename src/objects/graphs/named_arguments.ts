@@ -6,7 +6,8 @@
  */
 import type { DeviceArray } from "../../memory/device_array.ts";
 import { allocationOf, type DeviceBuffer } from "../../memory/device_buffer.ts";
-import { HostBuffer, sessionOfHost } from "../../memory/transfers/host_buffer.ts";
+import { PitchedArray } from "../../memory/pitched_array.ts";
+import { bytesOfHost, HostBuffer, sessionOfHost } from "../../memory/transfers/host_buffer.ts";
 import { spanOf } from "../../memory/transfers/rows.ts";
 import type { PitchedMemory } from "../../driver.ts";
 import type { Session } from "../../session.ts";
@@ -34,10 +35,8 @@ export interface MemoryArgument {
   readonly byteLength: number;
   /** The constructor of an array's elements. */
   readonly type: unknown;
-  /** The page-locked memory itself. */
-  readonly bytes: ArrayBufferLike | undefined;
-  /** Where the memory begins in `bytes`: 0, but for a part of a buffer that was registered. */
-  readonly bytesOffset: number;
+  /** The bytes of page-locked memory. */
+  readonly bytes: Uint8Array | undefined;
 }
 
 /** An argument of a graph. */
@@ -97,8 +96,7 @@ function describe(name: string, value: GraphArgumentValue, session: Session): Na
     address: addressOf(memory),
     byteLength: memory.byteLength,
     type: (memory as Partial<DeviceArray<never>>).type,
-    bytes: memory instanceof HostBuffer ? memory.buffer : undefined,
-    bytesOffset: memory instanceof HostBuffer ? memory.byteOffset : 0,
+    bytes: memory instanceof HostBuffer ? bytesOfHost(memory) : undefined,
   };
 }
 
@@ -106,6 +104,7 @@ const accepted = "an argument is a buffer, an array, a HostBuffer, a number, a b
 
 function adviceFor(value: unknown): string {
   if (value instanceof GraphArgument) return "; it belongs to another capture: give its value";
+  if (value instanceof PitchedArray) return "; give the buffer that the rows are in, which is their property buffer";
   return ArrayBuffer.isView(value) ? "; copy it to a buffer, and give that" : "";
 }
 
@@ -155,9 +154,14 @@ function checkOverlap(memory: readonly MemoryArgument[]): void {
     last = argument;
   }
   for (const [index, argument] of memory.entries()) {
-    const other = memory.slice(0, index).find(({ bytes }) => bytes !== undefined && bytes === argument.bytes);
+    const other = memory.slice(0, index).find(({ bytes }) => overlapInHost(bytes, argument.bytes));
     if (other !== undefined) refuseOverlap(other, argument);
   }
+}
+
+function overlapInHost(a: Uint8Array | undefined, b: Uint8Array | undefined): boolean {
+  if (a === undefined || b === undefined || a.buffer !== b.buffer) return false;
+  return a.byteOffset < b.byteOffset + b.byteLength && b.byteOffset < a.byteOffset + a.byteLength;
 }
 
 function refuseOverlap(first: MemoryArgument, second: MemoryArgument): never {
@@ -231,44 +235,84 @@ export interface ArgumentPlace {
   readonly byteOffset: number;
 }
 
-/** Returns where nodes use each argument. */
-export function placesOf(notes: NodeNotes, named: NamedArguments): ReadonlyMap<string, readonly ArgumentPlace[]> {
-  const places = new Map<string, ArgumentPlace[]>([...named.keys()].map((name) => [name, []]));
-  const memory = new MemoryIndex([...named.values()].filter(isMemory));
-  const add = (found: { name: string; byteOffset: number } | undefined, place: Omit<ArgumentPlace, "byteOffset">) => {
-    if (found !== undefined) places.get(found.name)!.push({ ...place, byteOffset: found.byteOffset });
-  };
-  for (const [node, note] of notes.entries()) {
-    if (note.kind === "kernel") addKernel(node, note, { memory, places, add });
-    else if (note.kind === "copy") {
-      const { source, destination, byteLength } = note.copy;
-      add(memory.find(source, byteLength), { node, end: "source" });
-      add(memory.find(destination, byteLength), { node, end: "destination" });
-    } else if (note.kind === "rows") {
-      const { source, destination } = note.copy;
-      add(memory.find(source.memory, sizeOfRows(note, source)), { node, end: "source" });
-      add(memory.find(destination.memory, sizeOfRows(note, destination)), { node, end: "destination" });
-    } else if (note.kind === "fill") add(memory.find(note.fill.address, sizeOfFill(note)), { node });
-  }
-  return places;
+/** Where the nodes of a graph use its arguments. */
+export interface ArgumentPlaces {
+  readonly places: ReadonlyMap<string, readonly ArgumentPlace[]>;
+  /** What uses an argument and cannot be changed, by the argument's name. */
+  readonly fixed: ReadonlyMap<string, string>;
 }
 
-function addKernel(
-  node: bigint,
-  { addresses, named }: KernelNote,
-  { memory, places, add }: {
-    memory: MemoryIndex;
-    places: ReadonlyMap<string, ArgumentPlace[]>;
-    add: (found: { name: string; byteOffset: number } | undefined, place: Omit<ArgumentPlace, "byteOffset">) => void;
-  },
-): void {
-  for (const { index, argument } of named) places.get(argument.name)?.push({ node, index, byteOffset: 0 });
-  for (const { index, address, byteLength, memory: used } of addresses) {
-    const host = used instanceof ArrayBuffer ? memory.findHost(used) : undefined;
-    add(host === undefined ? memory.find(address, byteLength ?? 0) : { name: host.name, byteOffset: 0 }, {
-      node,
-      index,
-    });
+export const noPlaces: ArgumentPlaces = { places: new Map(), fixed: new Map() };
+
+/** Returns where nodes use each argument. `bodies` are the nodes of the bodies of conditional nodes. */
+export function placesOf(
+  named: NamedArguments,
+  { notes, bodies }: { readonly notes: NodeNotes; readonly bodies: readonly NodeNotes[] },
+): ArgumentPlaces {
+  const finder = new PlaceFinder(named);
+  finder.add(notes, undefined);
+  for (const body of bodies) finder.add(body, "the body of a conditional node");
+  return finder;
+}
+
+/** Finds the places of arguments in the notes of nodes. */
+class PlaceFinder implements ArgumentPlaces {
+  readonly places: ReadonlyMap<string, ArgumentPlace[]>;
+  readonly fixed = new Map<string, string>();
+  readonly #memory: MemoryIndex;
+
+  constructor(named: NamedArguments) {
+    this.places = new Map([...named.keys()].map((name) => [name, []]));
+    this.#memory = new MemoryIndex([...named.values()].filter(isMemory));
+  }
+
+  /** Adds the nodes of a graph. `fixedIn` is the graph in errors, if its nodes cannot be changed. */
+  add(notes: NodeNotes, fixedIn: string | undefined): void {
+    for (const [node, note] of notes.entries()) {
+      switch (note.kind) {
+        case "kernel":
+          this.#addKernel(node, note, fixedIn);
+          break;
+        case "copy": {
+          const { source, destination, byteLength } = note.copy;
+          this.#add(this.#memory.find(source, byteLength), { node, end: "source" }, fixedIn);
+          this.#add(this.#memory.find(destination, byteLength), { node, end: "destination" }, fixedIn);
+          break;
+        }
+        case "rows": {
+          const { source, destination } = note.copy;
+          for (const end of [source, destination]) {
+            this.#add(this.#memory.find(end.memory, sizeOfRows(note, end)), { node }, fixedIn ?? "a copy of rows");
+          }
+          break;
+        }
+        case "fill":
+          this.#add(this.#memory.find(note.fill.address, sizeOfFill(note)), { node }, fixedIn);
+          break;
+        case "graph":
+          this.add(note.notes, fixedIn ?? "a graph that was added as a node");
+      }
+    }
+  }
+
+  #addKernel(node: bigint, { addresses, named }: KernelNote, fixedIn: string | undefined): void {
+    for (const { index, argument: { name } } of named) {
+      if (this.places.has(name)) this.#add({ name, byteOffset: 0 }, { node, index }, fixedIn);
+    }
+    for (const { index, address, byteLength = 0 } of addresses) {
+      this.#add(this.#memory.find(address, byteLength), { node, index }, fixedIn);
+    }
+  }
+
+  #add(
+    found: { readonly name: string; readonly byteOffset: number } | undefined,
+    place: Omit<ArgumentPlace, "byteOffset">,
+    fixedIn: string | undefined,
+  ): void {
+    if (found === undefined) return;
+    const { name, byteOffset } = found;
+    if (fixedIn === undefined) this.places.get(name)!.push({ ...place, byteOffset });
+    else this.fixed.set(name, fixedIn);
   }
 }
 
@@ -286,28 +330,24 @@ export function sizeOfFill({ fill: { width, elementSize, height, pitch } }: Pick
 class MemoryIndex {
   /** Those that have an address, in the order of their addresses. */
   readonly #placed: readonly (MemoryArgument & { readonly address: bigint })[];
-  readonly #byBytes: ReadonlyMap<ArrayBufferLike, MemoryArgument>;
+  readonly #inHost: readonly MemoryArgument[];
 
   constructor(memory: readonly MemoryArgument[]) {
     this.#placed = memory.filter((argument) => argument.address !== undefined)
       .map((argument) => ({ ...argument, address: argument.address! }))
       .sort((a, b) => a.address < b.address ? -1 : 1);
-    this.#byBytes = new Map(memory.flatMap((argument) => {
-      return argument.bytes === undefined ? [] : [[argument.bytes, argument] as const];
-    }));
-  }
-
-  findHost(bytes: ArrayBufferLike): MemoryArgument | undefined {
-    return this.#byBytes.get(bytes);
+    this.#inHost = memory.filter(({ bytes }) => bytes !== undefined);
   }
 
   /** Returns the argument that a range lies in, and where. */
   find(memory: CopyNote["copy"]["source"], byteLength: number): { name: string; byteOffset: number } | undefined {
     if (typeof memory !== "bigint") {
-      const host = this.#byBytes.get(memory.buffer);
-      const byteOffset = memory.byteOffset - (host?.bytesOffset ?? 0);
-      const isInside = host !== undefined && byteOffset >= 0 && byteOffset + byteLength <= host.byteLength;
-      return isInside ? { name: host.name, byteOffset } : undefined;
+      for (const { name, bytes, byteLength: whole } of this.#inHost) {
+        const byteOffset = memory.byteOffset - bytes!.byteOffset;
+        const isInside = memory.buffer === bytes!.buffer && byteOffset >= 0 && byteOffset + byteLength <= whole;
+        if (isInside) return { name, byteOffset };
+      }
+      return undefined;
     }
     let low = 0, high = this.#placed.length;
     while (low < high) {

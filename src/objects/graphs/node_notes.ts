@@ -19,7 +19,7 @@ export interface AddressParameter {
   readonly address: bigint;
   /** The size of the buffer that was passed; undefined for an address without a buffer. */
   readonly byteLength: number | undefined;
-  /** The memory of the buffer that was passed. */
+  /** The memory of the buffer that was passed. Page-locked memory is the buffer that is detached when it is freed. */
   readonly memory: Allocation | ArrayBufferLike | undefined;
 }
 
@@ -75,8 +75,14 @@ export interface MemoryNote {
   readonly address: bigint;
 }
 
+/** A node that runs another graph. */
+export interface GraphNote {
+  readonly kind: "graph";
+  readonly notes: NodeNotes;
+}
+
 /** What is known of a node. */
-export type NodeNote = KernelNote | CopyNote | RowsNote | FillNote | EventNote | MemoryNote;
+export type NodeNote = KernelNote | CopyNote | RowsNote | FillNote | EventNote | MemoryNote | GraphNote;
 
 /** A call stack, as the sanitizer reads it. */
 export interface NodeSite {

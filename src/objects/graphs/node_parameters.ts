@@ -8,6 +8,7 @@ import { allocationOf, DeviceBuffer } from "../../memory/device_buffer.ts";
 import { HostBuffer, sessionOfHost } from "../../memory/transfers/host_buffer.ts";
 import type { Session } from "../../session.ts";
 import { cannot } from "../../support/driver_errors.ts";
+import { cudaErrorNumbers, explainedError } from "../../support/errors.ts";
 import { countOf } from "../../support/printing.ts";
 import { RangeError, TypeError } from "../../support/program_errors.ts";
 import { checkOptions, errorOfAnotherCuda, type KnownOptions, whatIs } from "../../support/validation.ts";
@@ -101,6 +102,11 @@ export function setNode(changed: ChangedExec, node: GraphNode, given: NodeParame
   if (known instanceof ExecKernel) return setKernel(changed, known, given as KernelNodeParameters);
   if (known instanceof ExecCopy) return setCopy(changed, known, given as CopyNodeParameters);
   if (known instanceof ExecFill) return setFill(changed, known, given as FillNodeParameters);
+  if (changed.parameters.isRows(handle)) {
+    const why = "CUDA changes no copy of rows; capture again, and call update(graph)";
+    const number = cudaErrorNumbers.cudaErrorInvalidValue;
+    throw cannot(`change ${describeNode(node)}`, explainedError(number, "cudaGraphExecMemcpyNodeSetParams", why));
+  }
   const why = type === "kernel" || type === "copy" || type === "fill"
     ? "it was not added by this library"
     : "only kernels, copies, fills, records and waits have parameters; to change all nodes, call update(graph)";

@@ -398,7 +398,7 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
         typeof argument === "object" && argument !== null && "address" in argument;
       if (!isAddress) continue;
       const buffer = argument instanceof PitchedArray ? argument.buffer : argument;
-      const memory = buffer instanceof HostBuffer ? buffer.buffer : allocationOf(buffer);
+      const memory = buffer instanceof HostBuffer ? lifetimeOfHost(buffer) : allocationOf(buffer);
       const { offset } = parameter;
       addresses.push({
         index,

@@ -412,6 +412,10 @@ export function copyAndFillCalls(
     memcpyAsync(device, destination, source, byteLength, stream) {
       const call = "cudaMemcpyAsync";
       const target = streams.target(device, stream, call);
+      if (target.capture !== undefined && byteLength > 0) {
+        core.submit(target, nodes.copy(device, { destination, source, byteLength }, call));
+        return;
+      }
       const to = rangeForHostCopy(destination, byteLength, { device, call, flags: readWrite });
       copies.copy(target, to, rangeForHostCopy(source, byteLength, { device, call, flags: read }));
     },

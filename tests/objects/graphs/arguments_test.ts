@@ -389,3 +389,74 @@ testOnEachDriver("arguments are given to launches of their own capture only, and
   assertThrows(capture({ freed }), ReferenceError, "it was freed");
   assertEquals(stream.isCapturing, false);
 });
+
+testOnEachDriver("an argument that something uses which CUDA does not change is not updated in part", async (cuda) => {
+  using place = placeIn(cuda);
+  const { gpu, stream, pool, saxpy, array, first } = place;
+  const [x, y, another] = [array(1), array(0), array(10)];
+  using words = pool.allocateArray(BigInt64Array, length, stream);
+  using image = pool.allocatePitched(Float32Array, [8, 8], stream);
+  using child = gpu.createGraph();
+  child.addFill(y, 3);
+  const use = (what: "rows" | "graph" | "wide fill") =>
+    stream.capture((capture) => {
+      saxpy.launch({ grid: 1, block: length, stream }, length, 1, x, y);
+      if (what === "rows") image.copyFrom(y.pitched(Float32Array, [8, 8]), stream);
+      if (what === "graph") capture.add((graph, dependencies) => graph.addGraph(child, { dependencies }));
+      if (what === "wide fill") {
+        capture.add((graph, dependencies) => graph.addFill(words, 1n << 40n, { dependencies }));
+      }
+    }, { arguments: { x, y, words } });
+  const refused = {
+    "rows": ["y", "a copy of rows"],
+    "graph": ["y", "a graph that"],
+    "wide fill": ["words", "a graph"],
+  };
+  for (const what of ["rows", "graph", "wide fill"] as const) {
+    using graph = use(what);
+    using exec = graph.instantiate();
+    const [name, why] = refused[what] as [string, string];
+    const values = { x: another, [name]: name === "y" ? another : words };
+    const error = assertThrows(() => exec.update(values as never)) as CudaError;
+    assertEquals(error.code, "cudaErrorInvalidValue");
+    assertMatch(
+      error.message,
+      new RegExp(`^Cannot update the argument "${name}" of a graph: .*: ${why}.* uses it, and`),
+    );
+    y.fill(0, stream);
+    exec.launch(stream);
+    exec.update({ x: another });
+    exec.update({ x });
+    assertEquals(await first(y), what === "graph" ? 3 : 1);
+  }
+  assertThrows(() => stream.capture(() => {}, { arguments: { image: image as never } }), TypeError, "property buffer");
+  using rows = stream.capture(() => image.copyFrom(y.pitched(Float32Array, [8, 8]), stream));
+  using exec = rows.instantiate();
+  const error = assertThrows(() => exec.setParameters(rows.nodes[0]!, { source: another })) as CudaError;
+  assertMatch(error.message, /^Cannot change the copy.*cudaErrorInvalidValue.*CUDA changes no copy of rows/);
+});
+
+testOnEachDriver("parts of one registered buffer are arguments of their own", async (cuda) => {
+  using place = placeIn(cuda);
+  const { stream, array, first } = place;
+  const shared = new SharedArrayBuffer(8192);
+  new Float32Array(shared).fill(1).fill(2, 1024);
+  using begin = cuda.registerHost(new Uint8Array(shared, 0, 4096));
+  using end = cuda.registerHost(new Uint8Array(shared, 4096));
+  const [x, y] = [array(0), array(0)];
+  const part = 4 * length;
+  using graph = stream.capture(() => {
+    x.copyFrom(new Float32Array(shared, 0, length), stream);
+    y.copyFrom(new Float32Array(shared, 4096, length), stream);
+  }, { arguments: { begin, end } });
+  using other = cuda.allocateHost(4096);
+  new Float32Array(other.buffer, 0, part / 4).fill(7);
+  using exec = graph.instantiate();
+  exec.update({ end: other });
+  exec.launch(stream);
+  assertEquals([await first(x), await first(y)], [1, 7]);
+  end[Symbol.dispose]();
+  exec.launch(stream);
+  begin[Symbol.dispose]();
+  assertThrows(() => exec.launch(stream), ReferenceError, "HostBuffer that was freed");
+});
