@@ -518,9 +518,13 @@ function dotOf(graph: SoftwareGraph, flags: number): string {
   const hasHandles = (flags & (graphDotFlags.verbose | graphDotFlags.handles)) !== 0;
   const nodes = [...graph.nodes.values()];
   const numbers = new Map(nodes.map((node, index) => [node, index]));
-  const lines = nodes.map(({ handle, operation: { type } }, index) => {
+  const isVerbose = (flags & graphDotFlags.verbose) !== 0;
+  const lines = nodes.map(({ handle, operation }, index) => {
+    const described = operation.describe?.();
+    const name = described === undefined ? "" : ` ${described.name}`;
     const written = hasHandles ? ` 0x${handle.toString(16)}` : "";
-    return `  node_${index} [label="${index} ${typeNames.get(type)}${written}"];`;
+    const details = isVerbose && described !== undefined ? `\\n${described.details}` : "";
+    return `  node_${index} [label="${index} ${typeNames.get(operation.type)}${name}${written}${details}"];`;
   });
   const edges = nodes.flatMap((node) =>
     [...node.dependencies].map((dependency) => `  node_${numbers.get(dependency)} -> node_${numbers.get(node)};`)

@@ -341,7 +341,12 @@ export class Kernels {
       return () => void module.pendingLaunches--;
     };
     const fixed = [device, attributes?.cooperative ?? false];
-    return { type: graphNodeType.kernel, fixed, attributes, enqueue, retain };
+    const { grid, block, sharedMemoryBytes } = configuration;
+    const describe = () => ({
+      name: loaded.kernel.compiled.name,
+      details: `grid ${grid.join(" x ")}, block ${block.join(" x ")}, ${sharedMemoryBytes} bytes of shared memory`,
+    });
+    return { type: graphNodeType.kernel, fixed, attributes, describe, enqueue, retain };
   }
 
   /** Returns the accesses of a launch if they are known before it runs. Returns undefined if they must be observed. */

@@ -60,6 +60,8 @@ export interface Branching {
 export interface GraphOperation {
   /** One of `graphNodeType`. */
   readonly type: number;
+  /** Returns what the operation is, and more about it, for descriptions of graphs. */
+  describe?(): { readonly name: string; readonly details: string };
   /** What the operation of a node in an executable graph must have in common with the one that replaces it. */
   readonly fixed?: readonly unknown[];
   /** The memory that the operation allocates or frees. */
