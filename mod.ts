@@ -63,7 +63,8 @@ export type { DiscardOptions, MemoryAdvice } from "./src/memory/managed/memory_a
 export type { MemoryLocation } from "./src/memory/managed/memory_location.ts";
 export type { ManagedPoolOptions, PoolKind } from "./src/memory/managed/managed_pools.ts";
 export type { HostLocation } from "./src/memory/pools/pool_attributes.ts";
-export { MemoryPool, type PoolHandleType, type PoolOptions } from "./src/memory/pools/memory_pool.ts";
+export { MemoryPool, type PoolOptions } from "./src/memory/pools/memory_pool.ts";
+export type { PoolHandleType, ShareableHandleType } from "./src/memory/pools/handle_types.ts";
 export type { Access, PoolUsage, ReusePolicies } from "./src/memory/pools/pool_attributes.ts";
 export type { AllocateOptions, WrapOptions } from "./src/memory/unpooled_memory.ts";
 export type { AllocateAsyncOptions } from "./src/memory/pools/allocation_queue.ts";

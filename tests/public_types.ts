@@ -210,6 +210,7 @@ export type Types = [
   Assignable<declared.ConditionalOptions, ours.ConditionalOptions>,
   Assignable<declared.InstantiateOptions, ours.InstantiateOptions>,
   Assignable<declared.StreamOption, ours.StreamOption>,
+  Assignable<ours.ShareableHandleType, declared.ShareableHandleType>,
   Assignable<declared.MemoryLocation, ours.MemoryLocation>,
   Assignable<declared.HostLocation, ours.HostLocation>,
   Assignable<declared.ManagedPoolOptions, ours.ManagedPoolOptions>,

@@ -447,7 +447,7 @@ export class CudaDevice {
       throw cannot(`get the pool of device ${this.ordinal}`, error);
     }
     return this.#session.pools.get(handle) ??
-      new MemoryPool(this.#session, { device: this, handle, handleType: "none", isOwned: false });
+      new MemoryPool(this.#session, { device: this, handle, handleTypes: [], isOwned: false });
   }
 
   /**

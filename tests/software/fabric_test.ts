@@ -5,6 +5,7 @@ import process from "node:process";
 import { memAccessFlags, memHandleType, type MemLocation, memLocationType } from "../../src/driver.ts";
 import { decodeFabricHandle, encodeFabricHandle } from "../../src/software/memory/fabric.ts";
 import { encodePoolFileHeader } from "../../src/software/memory/shared_file.ts";
+import { closeDescriptor } from "../../ffi/native/shim/descriptors.ts";
 import { ShareableHandle } from "../../src/memory/handles/shareable_handle.ts";
 import { Cuda } from "../../src/objects/cuda.ts";
 import { Session } from "../../src/session.ts";
@@ -393,27 +394,29 @@ leakTest("a pool can be created, but not exported, in a folder that cannot be us
     return Promise.resolve();
   }));
 
-leakTest("what can be shared by both has a fabric handle only", () =>
-  inFolder((folder) => {
-    withFabric(folder, (driver) => {
-      const pool = driver.memPoolCreate({ ...poolProps, handleTypes: fabric | posixFileDescriptor });
-      const memory = driver.memCreate({ ...memoryProps, handleTypes: fabric | posixFileDescriptor }, granularity);
-      assertEquals((driver.memPoolExportToShareableHandle(pool, fabric) as Uint8Array).length, 64);
-      assertEquals((driver.memExportToShareableHandle(memory, fabric) as Uint8Array).length, 64);
-      for (
-        const refused of [
-          () => driver.memPoolExportToShareableHandle(pool, posixFileDescriptor),
-          () => driver.memExportToShareableHandle(memory, posixFileDescriptor),
-        ]
-      ) assertMatch(messageOf(refused), /^cudaErrorNotSupported: .*no descriptor/);
-      const imported = importPool(driver, driver.memPoolExportToShareableHandle(pool, fabric) as Uint8Array);
-      driver.memPoolDestroy(pool);
-      driver.memPoolDestroy(imported);
-      driver.memRelease(memory);
-      assertEquals(readdirSync(folder), []);
-    });
-    return Promise.resolve();
-  }));
+leakTest(
+  "memory that can be shared by both has a fabric handle only, and a pool has either",
+  () =>
+    inFolder((folder) => {
+      withFabric(folder, (driver) => {
+        const pool = driver.memPoolCreate({ ...poolProps, handleTypes: fabric | posixFileDescriptor });
+        const memory = driver.memCreate({ ...memoryProps, handleTypes: fabric | posixFileDescriptor }, granularity);
+        assertEquals((driver.memPoolExportToShareableHandle(pool, fabric) as Uint8Array).length, 64);
+        assertEquals((driver.memExportToShareableHandle(memory, fabric) as Uint8Array).length, 64);
+        const refused = () => driver.memExportToShareableHandle(memory, posixFileDescriptor);
+        assertMatch(messageOf(refused), /^cudaErrorNotSupported: .*no descriptor/);
+        const descriptor = driver.memPoolExportToShareableHandle(pool, posixFileDescriptor) as number;
+        driver.memPoolDestroy(driver.memPoolImportFromShareableHandle(0, descriptor, posixFileDescriptor));
+        closeDescriptor(descriptor);
+        const imported = importPool(driver, driver.memPoolExportToShareableHandle(pool, fabric) as Uint8Array);
+        driver.memPoolDestroy(pool);
+        driver.memPoolDestroy(imported);
+        driver.memRelease(memory);
+        assertEquals(readdirSync(folder), []);
+      });
+      return Promise.resolve();
+    }),
+);
 
 leakTest("a driver that closes leaves no file, whatever was not disposed", () =>
   inFolder((folder) => {

@@ -102,7 +102,7 @@ export function createManagedPool(
     location: preferredLocation,
     managed,
     handle,
-    handleType: "none",
+    handleTypes: [],
     isOwned: true,
     maxSize,
   });
@@ -238,7 +238,7 @@ function poolAt(
     location,
     managed: isManaged ? { preferredDevice: device, oversubscribe: false } : undefined,
     handle,
-    handleType: "none",
+    handleTypes: [],
     isOwned: false,
   });
 }

@@ -25,10 +25,17 @@ import {
   setPoolAccess,
 } from "./pool_attributes.ts";
 import { fabricHint, ShareableHandle } from "../handles/shareable_handle.ts";
+import {
+  checkHandleTypes,
+  handleTypeBit,
+  handleTypesOfBits,
+  type PoolHandleType,
+  type ShareableHandleType,
+} from "./handle_types.ts";
 import { PoolMemory } from "./pool_memory.ts";
 import type { ManagedPool } from "../managed/managed_budget.ts";
 import type { MemoryLocation } from "../managed/memory_location.ts";
-import { memHandleType, type MemLocation, memLocationType } from "../../driver.ts";
+import { type MemLocation, memLocationType, memPoolPropertyAttribute, memPoolUsage } from "../../driver.ts";
 import type { CudaDevice } from "../../objects/cuda_device.ts";
 import { checkStream, type CudaStream } from "../../objects/streams/cuda_stream.ts";
 import {
@@ -42,9 +49,9 @@ import type { Session } from "../../session.ts";
 import { cannot } from "../../support/driver_errors.ts";
 import { CudaError } from "../../support/errors.ts";
 import {
+  checkBoolean,
   checkByteLength,
   checkOptions,
-  didYouMean,
   type KnownOptions,
   refuseConstruction,
   refuseNewProperties,
@@ -58,9 +65,6 @@ import { countOf, placeOf, printAs, stateOf } from "../../support/printing.ts";
 import { cloneRefusal, shareOrOpen } from "../../support/cloning.ts";
 import { RangeError, TypeError } from "../../support/program_errors.ts";
 
-/** How a pool can be shared with other processes: not at all, by a file descriptor, or by a fabric handle. */
-export type PoolHandleType = "none" | "posix-fd" | "fabric";
-
 /** Options of a new pool. */
 export interface PoolOptions {
   /**
@@ -68,6 +72,16 @@ export interface PoolOptions {
    * machine. The bytes of a "fabric" handle can be sent to any machine of the NVLink domain, and need an IMEX channel.
    */
   handleType?: PoolHandleType;
+  /**
+   * Several ways to share the pool at once, such as `["posix-fd", "fabric"]`. Not together with `handleType`. If
+   * "fabric" is among them, CUDA exports no handle of any type without an IMEX channel.
+   */
+  handleTypes?: readonly ShareableHandleType[];
+  /**
+   * Whether the device's decompression engine may write to the memory: `cudaMemPoolCreateUsageHwDecompress`. Needs CUDA
+   * 12.8. Defaults to false.
+   */
+  hardwareDecompression?: boolean;
   /** Maximum size of the pool in bytes. Defaults to 0, which means no limit other than the system's own. */
   maxSize?: number;
   /**
@@ -120,8 +134,12 @@ export class MemoryPool implements Disposable {
   private readonly cloneRefusal = refusalToClone;
   /** The device that the memory is on; undefined for a pool in host memory, or of managed memory. */
   readonly device: CudaDevice | undefined;
-  /** How the pool can be shared with other processes. */
+  /**
+   * How the pool can be shared with other processes; of several ways, the one by which processes of the same machine
+   * share it.
+   */
   readonly handleType: PoolHandleType;
+  readonly #handleTypes: readonly ShareableHandleType[];
   readonly #session: Session;
   readonly #isOwned: boolean;
   readonly #location: MemoryLocation | undefined;
@@ -142,12 +160,13 @@ export class MemoryPool implements Disposable {
     refuseNewProperties(this, {
       name: "MemoryPool",
       fields: ["cloneRefusal", "device", "handleType"],
-      instead: { maxSize: "a pool keeps its maximum; give it to createPool" },
     });
     refuseToReplace(this, "location", "a pool keeps its location; create one elsewhere");
+    refuseToReplace(this, "maxSize", "a pool keeps its maximum; give it to createPool");
+    refuseToReplace(this, "handleTypes", "a pool keeps them; give them to createPool");
     refuseToReplace(this, "reuse", "set the property of one policy, such as pool.reuse.allowOpportunistic");
     printAs(this, "MemoryPool", (pool) => {
-      const kind = `${pool.#isOwned ? "" : "default, "}${pool.handleType === "none" ? "" : `${pool.handleType}, `}`;
+      const kind = `${pool.#isOwned ? "" : "default, "}${pool.#handleTypes.map((type) => `${type}, `).join("")}`;
       const { count } = pool.#memory.contents;
       const buffers = countOf(count, "buffer");
       const disposed = count === 0 ? "disposed" : `disposed, ${buffers} not freed`;
@@ -161,7 +180,7 @@ export class MemoryPool implements Disposable {
     }, [
       "device",
       ["isManaged", (pool) => pool.isManaged || undefined],
-      "handleType",
+      ["handleType", (pool) => pool.#handleTypes.length > 1 ? pool.#handleTypes.join(", ") : pool.handleType],
       ["isDefault", (pool) => !pool.#isOwned],
       ["buffers", (pool) => pool.#memory.contents.count],
       ["usage", (pool) => pool.#attributes.usage()],
@@ -181,7 +200,7 @@ export class MemoryPool implements Disposable {
       location = device,
       managed,
       handle = refuseConstruction("MemoryPool", "CudaDevice.createPool"),
-      handleType,
+      handleTypes,
       isOwned,
       maxSize = 0,
     }: {
@@ -191,7 +210,7 @@ export class MemoryPool implements Disposable {
       /** What a pool of managed memory may allocate; undefined for other pools. */
       managed?: ManagedPool | undefined;
       handle: bigint;
-      handleType: PoolHandleType;
+      handleTypes: readonly ShareableHandleType[];
       isOwned: boolean;
       maxSize?: number;
     } = {} as never,
@@ -200,7 +219,8 @@ export class MemoryPool implements Disposable {
     this.#location = location;
     this.#managed = managed;
     this.device = device;
-    this.handleType = handleType;
+    this.#handleTypes = handleTypes;
+    this.handleType = handleTypes[0] ?? "none";
     this.#isOwned = isOwned;
     this.#memory = new PoolMemory(session, {
       pool: this,
@@ -225,6 +245,26 @@ export class MemoryPool implements Disposable {
   /** Whether the pool provides managed memory, which the host and all devices access. */
   get isManaged(): boolean {
     return this.#managed !== undefined;
+  }
+
+  /**
+   * The ways in which the pool can be shared with other processes; empty if there is none. Since CUDA 13.2, the driver
+   * says it.
+   */
+  get handleTypes(): readonly ShareableHandleType[] {
+    const bits = this.#attributes.property(memPoolPropertyAttribute.handleTypes);
+    return bits === undefined ? this.#handleTypes : handleTypesOfBits(Number(bits));
+  }
+
+  /**
+   * The number of bytes that the pool may have; undefined if there is no limit but the system's. Since CUDA 13.2, the
+   * driver says it; before, it is what the pool was created with.
+   */
+  get maxSize(): number | undefined {
+    const created = this.#memory.maxSize;
+    const property = this.isManaged ? undefined : this.#attributes.property(memPoolPropertyAttribute.maxSize);
+    const maxSize = property === undefined ? created : Number(property);
+    return maxSize === 0 || maxSize > Number.MAX_SAFE_INTEGER ? undefined : maxSize;
   }
 
   /** The `cudaMemPool_t`, for CUDA calls that this library does not make. */
@@ -482,11 +522,13 @@ export class MemoryPool implements Disposable {
    * released the memory.
    *
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY__POOLS.html
-   * @throws {TypeError} If the pool was created with handleType "none"
+   * @param handleType The type of the handle, for a pool that was created with several `handleTypes`. Defaults to the
+   * pool's own `handleType`.
+   * @throws {TypeError} If the pool was created with handleType "none", or not with the given type
    * @throws {CudaError} `cudaErrorOperatingSystem` if the process has no descriptor left, `cudaErrorNotPermitted` for
    * "fabric" without an IMEX channel
    */
-  exportHandle(): ShareableHandle {
+  exportHandle(handleType?: ShareableHandleType): ShareableHandle {
     if (this.isManaged) {
       throw new TypeError(
         "Cannot export a pool of managed memory: no other process can map managed memory; allocate what is shared from " +
@@ -509,17 +551,20 @@ export class MemoryPool implements Disposable {
         `Cannot export ${this.#memory.name}: it was created with handleType "none"; create it with "posix-fd"`,
       );
     }
+    const type = handleType === undefined ? this.handleType : handleType;
+    const hasFabric = this.#handleTypes.includes("fabric");
+    if (!(this.#handleTypes as readonly unknown[]).includes(type)) {
+      const types = this.#handleTypes.map((own) => `"${own}"`).join(" and ");
+      throw new TypeError(
+        `Cannot export ${this.#memory.name} as ${shown(type)}: it was created with ${types}; give one of these`,
+      );
+    }
     try {
-      const type = this.handleType === "fabric" ? memHandleType.fabric : memHandleType.posixFileDescriptor;
-      const handle = this.#session.driver.memPoolExportToShareableHandle(this.unsafeHandle, type);
+      const handle = this.#session.driver.memPoolExportToShareableHandle(this.unsafeHandle, handleTypeBit(type));
       return typeof handle === "number" ? ShareableHandle.fromFd(handle) : ShareableHandle.fromBytes(handle);
     } catch (error) {
-      this.#memory.isUndestroyable ||= this.handleType === "fabric" && error instanceof CudaError;
-      throw cannot(
-        `export ${this.#memory.name}`,
-        error,
-        this.handleType === "fabric" ? fabricHint(error) : undefined,
-      );
+      this.#memory.isUndestroyable ||= hasFabric && error instanceof CudaError;
+      throw cannot(`export ${this.#memory.name}`, error, hasFabric ? fabricHint(error) : undefined);
     }
   }
 
@@ -554,35 +599,10 @@ export class MemoryPool implements Disposable {
   }
 }
 
-const handleTypeBits: Readonly<Record<PoolHandleType, number>> = {
-  "none": memHandleType.none,
-  "posix-fd": memHandleType.posixFileDescriptor,
-  "fabric": memHandleType.fabric,
-};
-
-/**
- * Returns the driver's number for a handle type. Throws if the type is not valid.
- *
- * @param what the object to be created, in error messages: "a pool"
- */
-export function checkHandleType(session: Session, handleType: PoolHandleType, what: string): number {
-  if (typeof handleType !== "string" || !Object.hasOwn(handleTypeBits, handleType)) {
-    throw new TypeError(
-      `Cannot create ${what} with handleType ${shown(handleType)}: it must be "none", "posix-fd" or "fabric"` +
-        didYouMean(handleType, Object.keys(handleTypeBits)),
-    );
-  }
-  const refusal = session.driver.sharingRefusal;
-  if (handleType !== "none" && refusal !== undefined) {
-    throw new TypeError(`Cannot create ${what} that other processes can share: ${refusal}`);
-  }
-  return handleTypeBits[handleType];
-}
-
 /** The options of a new pool. */
 export const poolOptions: KnownOptions<PoolOptions> = {
   action: "create a pool",
-  names: { handleType: true, maxSize: true, releaseThreshold: true },
+  names: { handleType: true, handleTypes: true, hardwareDecompression: true, maxSize: true, releaseThreshold: true },
   instead: { ipc_enabled: 'set handleType: "posix-fd"' },
   meantBy: (value) => typeof value === "number" ? `{ maxSize: ${value} }` : undefined,
 };
@@ -602,9 +622,10 @@ export interface PoolPlace {
 export function createPool(
   session: Session,
   { location, device, name, hint }: PoolPlace,
-  { handleType = "none", maxSize = 0, releaseThreshold }: PoolOptions,
+  { handleType, handleTypes: several, hardwareDecompression = false, maxSize = 0, releaseThreshold }: PoolOptions,
 ): MemoryPool {
-  const handleTypes = checkHandleType(session, handleType, "a pool");
+  const handleTypes = checkHandleTypes(session, { handleType, handleTypes: several });
+  checkBoolean(hardwareDecompression, "hardwareDecompression");
   if (maxSize === Infinity) {
     throw new RangeError("Cannot use Infinity as a pool's maxSize: leave it out for a pool without a limit");
   }
@@ -612,20 +633,22 @@ export function createPool(
   let handle: bigint;
   try {
     handle = session.driver.memPoolCreate({
-      handleTypes,
+      handleTypes: handleTypes.reduce((bits, type) => bits | handleTypeBit(type), handleTypeBit("none")),
       location,
       maxSize: BigInt(maxSize),
+      usage: hardwareDecompression ? memPoolUsage.hardwareDecompression : 0,
     });
   } catch (error) {
+    const types = handleTypes.length === 0 ? "none" : handleTypes.join('" and "');
     throw cannot(
-      `create a pool with handleType "${handleType}" ${name}`,
+      `create a pool with handleType "${types}" ${name}`,
       error,
-      hint ?? (device === undefined ? undefined : sharingHint(handleType, error)),
+      hint ?? (device === undefined ? undefined : creationHint({ handleTypes, hardwareDecompression }, error)),
     );
   }
   const onHost = location.type === memLocationType.hostNuma ? { numaNode: location.id } : "host";
   const place = device ?? onHost;
-  const pool = new MemoryPool(session, { device, location: place, handle, handleType, isOwned: true, maxSize });
+  const pool = new MemoryPool(session, { device, location: place, handle, handleTypes, isOwned: true, maxSize });
   if (releaseThreshold === undefined) return pool;
   try {
     pool.releaseThreshold = releaseThreshold;
@@ -636,12 +659,20 @@ export function createPool(
   return pool;
 }
 
-/** Returns advice if the driver supports pools, but not this handle type. */
-function sharingHint(handleType: PoolHandleType, error: unknown): string | undefined {
-  if (handleType === "none" || !(error instanceof CudaError)) return undefined;
+/** Returns advice if the driver supports pools, but not one with these options. */
+function creationHint(
+  { handleTypes, hardwareDecompression }: {
+    readonly handleTypes: readonly ShareableHandleType[];
+    readonly hardwareDecompression: boolean;
+  },
+  error: unknown,
+): string | undefined {
+  if (!(error instanceof CudaError)) return undefined;
   if (error.code !== "cudaErrorInvalidValue" && error.code !== "cudaErrorNotSupported") return undefined;
+  if (hardwareDecompression) return "the device may have no decompression engine: leave out hardwareDecompression";
+  if (handleTypes.length === 0) return undefined;
   const alone = 'use handleType "none", whose pools no other process can import';
-  return handleType === "fabric"
+  return handleTypes.includes("fabric")
     ? `the device may not be connected by fabric: use handleType "posix-fd" on one machine, or ${alone}`
     : `this driver may not support pools that can be shared, as under WSL 2: ${alone}`;
 }

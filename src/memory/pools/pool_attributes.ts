@@ -37,6 +37,7 @@ export interface PoolUsage {
 }
 
 const unlimited = 2n ** 64n - 1n;
+const firstVersionWithProperties = 13020;
 
 /** Reads and sets the attributes of a pool that the driver stores. */
 export class PoolAttributes {
@@ -47,6 +48,21 @@ export class PoolAttributes {
   constructor(session: Session, pool: { readonly name: string; readonly handle: bigint }) {
     this.#session = session;
     this.#pool = pool;
+  }
+
+  /**
+   * Returns a property that CUDA reports since 13.2, one of `memPoolPropertyAttribute`. Undefined if the driver is older,
+   * or does not say it of this pool.
+   */
+  property(attribute: number): bigint | undefined {
+    const { driver } = this.#session;
+    if (driver.driverGetVersion() < firstVersionWithProperties) return undefined;
+    try {
+      return driver.memPoolGetAttribute(this.#pool.handle, attribute);
+    } catch (error) {
+      if (error instanceof CudaError && error.code === "cudaErrorInvalidValue") return undefined;
+      throw cannot(`read an attribute of ${this.#pool.name}`, error);
+    }
   }
 
   get releaseThreshold(): number {

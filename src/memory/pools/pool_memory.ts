@@ -56,7 +56,7 @@ export class PoolMemory {
   /** The calls of `allocateAsync` that wait for memory. */
   readonly #queue: AllocationQueue;
   /** The `maxSize` that the pool was created with, in bytes; 0 for none. */
-  readonly #maxSize: number;
+  readonly maxSize: number;
   readonly #opened: OpenedObject;
   /** The size of the device's memory in bytes. Queried on first use. */
   #deviceByteLength: number | undefined;
@@ -105,7 +105,7 @@ export class PoolMemory {
     };
     this.#newBuffer = newBuffer;
     this.#queue = new AllocationQueue(session, device);
-    this.#maxSize = maxSize;
+    this.maxSize = maxSize;
     this.#handle = handle;
     this.#registry.pools.add(this);
     this.#opened = {
@@ -173,8 +173,8 @@ export class PoolMemory {
   refusal(byteLength: number): SizeRefusal | undefined {
     const limit = this.limit();
     if (byteLength <= limit) return undefined;
-    return this.#maxSize > 0 && limit !== this.#deviceByteLength
-      ? refusalOfMaxSize(this.#maxSize)
+    return this.maxSize > 0 && limit !== this.#deviceByteLength
+      ? refusalOfMaxSize(this.maxSize)
       : { why: `the device has ${limit} bytes`, advice: "ask for less" };
   }
 
@@ -314,7 +314,7 @@ export class PoolMemory {
 
   /** Returns the parts of an error for too little memory that describe the memory in use. */
   #describeHolders(byteLength: number): string[] {
-    const parts = this.#maxSize === 0 ? [] : [`its maxSize is ${this.#maxSize} bytes`];
+    const parts = this.maxSize === 0 ? [] : [`its maxSize is ${this.maxSize} bytes`];
     const holders = this.contents.holders();
     if (holders.length > 0) parts.push(`it holds ${describeHolders(holders)}`);
     for (const { used, reserved } of this.#registry.cachesOf(this.#pool, { onDevice: false })) {
@@ -350,11 +350,11 @@ export class PoolMemory {
 
   /** Returns whether `byteLength` bytes more would exceed the pool's `maxSize`. */
   #isAtLimit(byteLength: number): boolean {
-    return this.#maxSize > 0 && this.contents.byteLength + byteLength > this.#roundedMaxSize;
+    return this.maxSize > 0 && this.contents.byteLength + byteLength > this.#roundedMaxSize;
   }
 
   get #roundedMaxSize(): number {
-    return this.#maxSize > 0 ? Math.ceil(this.#maxSize / reservedUnit) * reservedUnit : Infinity;
+    return this.maxSize > 0 ? Math.ceil(this.maxSize / reservedUnit) * reservedUnit : Infinity;
   }
 
   /** Returns the number of bytes that the pool has reserved, or the number in use if the driver cannot be queried. */

@@ -18,7 +18,7 @@ import {
   refuseConstruction,
   whatIs,
 } from "../../support/validation.ts";
-import { checkHandleType, type PoolHandleType } from "../pools/memory_pool.ts";
+import { checkHandleType, type PoolHandleType } from "../pools/handle_types.ts";
 import { fabricHint, fabricImportHint, ShareableHandle } from "../handles/shareable_handle.ts";
 import { RangeError, ReferenceError, TypeError } from "../../support/program_errors.ts";
 

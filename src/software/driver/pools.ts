@@ -20,7 +20,7 @@ import { cudaErrorNumbers } from "../../support/errors.ts";
 import { fail, failBecause, translateSystemErrors } from "../failure.ts";
 import { ImportedPool } from "../ipc/imported_pool.ts";
 import { ownIdentity } from "../ipc/process_identity.ts";
-import { FabricFile, fabricMemoryOf, noDescriptor } from "../memory/fabric.ts";
+import { FabricFile, fabricMemoryOf } from "../memory/fabric.ts";
 import { addressOfOffset } from "../memory/linear_memory.ts";
 import {
   createPoolId,
@@ -304,9 +304,8 @@ export class Pools {
     // Like CUDA without an IMEX channel, fails to export a pool that supports fabric handles.
     if (file === undefined) failBecause(cudaErrorNumbers.cudaErrorNotPermitted, call, found.refusal!);
     if (file instanceof FabricFile) {
-      if (handleType !== fabric) failBecause(cudaErrorNumbers.cudaErrorNotSupported, call, noDescriptor);
       found.isExported = true;
-      return file.handle.slice();
+      if (handleType === fabric) return file.handle.slice();
     }
     const descriptor = translateSystemErrors(call, () => file.duplicate());
     found.isExported = true;

@@ -202,7 +202,7 @@ const noFabric = "software devices have no IMEX channel; processes that have the
   " share memory by fabric handles";
 
 /** The error text if a descriptor of memory in a fabric is requested. */
-export const noDescriptor = "what can be exported as a fabric handle has no descriptor on a software device";
+export const noDescriptor = "memory that can be exported as a fabric handle has no descriptor on a software device";
 
 /** The reasons why a folder cannot be used as a fabric, by `errno`. Other errors do not concern the folder. */
 const folderReasons: Readonly<Record<number, string>> = {

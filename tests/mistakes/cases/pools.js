@@ -127,3 +127,23 @@ mistake("waiting for memory that nobody frees", async ({ gpu, stream }) => {
   more.free();
   all.free();
 });
+
+mistake("one type to share a pool by and several", ({ gpu }) => {
+  gpu.createPool({ handleType: "posix-fd", handleTypes: ["fabric"] });
+});
+
+mistake("several types to share a pool by as text", ({ gpu }) => {
+  gpu.createPool({ handleTypes: "posix-fd, fabric" });
+});
+
+mistake("a type among several that does not exist", ({ gpu }) => {
+  gpu.createPool({ handleTypes: ["posix-fd", "win32"] });
+});
+
+mistake("a pool exported as a type that it was not created with", ({ shared }) => {
+  shared.exportHandle("fabric");
+});
+
+mistake("hardware decompression as a flag", ({ gpu }) => {
+  gpu.createPool({ hardwareDecompression: 2 });
+});
