@@ -19,7 +19,7 @@ import type { DeviceBuffer } from "../../memory/device_buffer.ts";
 import { cannot, ignoreLoss } from "../../support/driver_errors.ts";
 import { type CudaError, cudaErrorNumbers, explainedError } from "../../support/errors.ts";
 import type { CudaStream } from "../streams/cuda_stream.ts";
-import type { RootGraph } from "./graph_parts.ts";
+import type { GraphParts, RootGraph } from "./graph_parts.ts";
 import type { GraphResources } from "./graph_resources.ts";
 import { type NodeNote, type NodeNotes, type NodeSite, notedCalls } from "./node_notes.ts";
 
@@ -50,8 +50,8 @@ export class ActiveCapture {
   readonly root: RootGraph;
   /** What the captured nodes run. */
   readonly notes: NodeNotes;
-  /** Whether the nodes are added to the body of a conditional node. */
-  readonly isBody: boolean;
+  /** The program's graph, or the body of a conditional node, to which the nodes are added. Undefined for a new graph. */
+  readonly into: GraphParts | undefined;
   /** Called when the capture has ended, with or without a graph. */
   readonly afterwards: (() => void)[] = [];
   /** Ends the capture without a graph. */
@@ -62,10 +62,10 @@ export class ActiveCapture {
 
   constructor(
     origin: CudaStream,
-    { root, notes, isBody, drop, allocateHost, freeHost }: {
+    { root, notes, into, drop, allocateHost, freeHost }: {
       root: RootGraph;
       notes: NodeNotes;
-      isBody: boolean;
+      into: GraphParts | undefined;
       drop: () => void;
       allocateHost: (byteLength: number) => HostAllocation;
       freeHost: (memory: HostAllocation) => void;
@@ -74,7 +74,7 @@ export class ActiveCapture {
     this.origin = origin;
     this.root = root;
     this.notes = notes;
-    this.isBody = isBody;
+    this.into = into;
     this.drop = drop;
     this.#allocateHost = allocateHost;
     this.#freeHost = freeHost;
@@ -218,7 +218,7 @@ export class SessionCaptures {
 
   /** Throws if a stream is captured into the body of a conditional node, which allocates no memory. */
   refuseInBody(stream: CudaStream, what: string): void {
-    if (this.of(stream.unsafeHandle)?.isBody !== true) return;
+    if (this.of(stream.unsafeHandle)?.into?.around === undefined) return;
     const why =
       "the stream is captured into the body of a conditional node, which allocates nothing; allocate it before";
     throw cannot(what, explainedError(cudaErrorNumbers.cudaErrorInvalidValue, "cudaMallocFromPoolAsync", why));
@@ -230,11 +230,13 @@ export class SessionCaptures {
    */
   keepEvent(stream: CudaStream, event: unknown, { keep, call }: { keep: () => () => void; call: string }): void {
     const capture = this.of(stream.unsafeHandle);
-    if (capture?.isBody) {
+    if (capture?.into?.around !== undefined) {
       const why = "the stream is captured into the body of a conditional node, which records and waits for no events";
       throw explainedError(cudaErrorNumbers.cudaErrorInvalidValue, call, why);
     }
-    capture?.resources.keep(event, keep);
+    if (capture === undefined) return;
+    capture.resources.hasEvents = true;
+    capture.resources.keep(event, keep);
   }
 
   /**

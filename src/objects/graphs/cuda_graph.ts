@@ -152,7 +152,7 @@ export class CudaGraph<Arguments extends GraphArguments = Record<never, never>> 
     printAs(this, "CudaGraph", (graph) => {
       const { around, root, hasEnded } = graph.#parts;
       const kind = around === undefined ? "" : "body, ";
-      const captured = root.capture === undefined ? "" : ", being captured";
+      const captured = root.captures.size === 0 ? "" : ", being captured";
       const state = hasEnded ? "disposed" : `${graph.nodes.length} nodes${captured}`;
       return `CudaGraph { device ${graph.device.ordinal}, ${kind}${state} }`;
     }, ["device", ["nodes", (graph) => graph.#parts.hasEnded ? undefined : graph.nodes.length], [
@@ -186,7 +186,7 @@ export class CudaGraph<Arguments extends GraphArguments = Record<never, never>> 
     this.#session = session;
     this.device = device;
     this.#parts = new GraphParts(this, { session, device, handle, root, notes, around });
-    if (around === undefined && root.capture === undefined) this.#own();
+    if (around === undefined && root.captures.size === 0) this.#own();
   }
 
   /** Makes the session destroy the graph. */
@@ -525,7 +525,7 @@ export class CudaGraph<Arguments extends GraphArguments = Record<never, never>> 
     this.#checkNotBody("dispose of");
     const { root } = this.#parts;
     if (root.end !== undefined) return;
-    root.capture?.drop();
+    for (const capture of [...root.captures].reverse()) capture.drop();
     if (root.end !== undefined) return;
     const { handle } = this.#parts;
     root.end = "it was disposed";

@@ -137,7 +137,7 @@ export class GraphCapture<Arguments extends GraphArguments = Record<never, never
     this.#capture = new ActiveCapture(stream, {
       root,
       notes: into?.notes ?? new NodeNotes(),
-      isBody: into?.around !== undefined,
+      into,
       drop: () => this[Symbol.dispose](),
       allocateHost: (byteLength) => session.allocateHost(byteLength),
       freeHost: (memory) => session.freeHost(memory),
@@ -154,7 +154,7 @@ export class GraphCapture<Arguments extends GraphArguments = Record<never, never
       throw error;
     }
     session.onCapturesChanged();
-    root.capture = this.#capture;
+    root.captures.add(this.#capture);
     root.resources.onCapture();
     root.resources.hold();
   }
@@ -253,10 +253,20 @@ export class GraphCapture<Arguments extends GraphArguments = Record<never, never
       throw new ReferenceError("Cannot end the capture: it has ended, or its stream or Cuda object was disposed");
     }
     const { device } = this.stream;
-    const { resources } = this.#capture;
+    const { root, resources } = this.#capture;
+    const what = `capture a stream of device ${device.ordinal}`;
+    if (this.#later().length > 0) {
+      const number = cudaErrorNumbers.cudaErrorStreamCaptureUnsupported;
+      const why = "another stream is being captured into a body of the graph; end that capture first";
+      throw cannot(what, explainedError(number, "cudaStreamEndCapture", why));
+    }
+    let advice: string | undefined;
     try {
-      const handle = this.#end();
-      resources.onCaptured();
+      const handle = this.#end((code) => advice = adviceAtEnd[code]);
+      if (root.end !== undefined) {
+        const number = cudaErrorNumbers.cudaErrorStreamCaptureInvalidated;
+        throw explainedError(number, "cudaStreamEndCapture", `the graph is incomplete: ${root.end}`);
+      }
       if (this.#into !== undefined) {
         this.#into.named = new Map([...this.#into.named, ...this.#named]);
         return this.#into.graph as CudaGraph<Arguments>;
@@ -268,8 +278,7 @@ export class GraphCapture<Arguments extends GraphArguments = Record<never, never
       partsOf(graph).named = this.#named;
       return graph as CudaGraph<Arguments>;
     } catch (error) {
-      const advice = error instanceof CudaError ? adviceAtEnd[error.code] : undefined;
-      throw cannot(`capture a stream of device ${device.ordinal}`, error, advice);
+      throw cannot(what, error, advice);
     } finally {
       resources.drop();
     }
@@ -283,8 +292,9 @@ export class GraphCapture<Arguments extends GraphArguments = Record<never, never
     if (this.#isEnded) return;
     const { root, resources } = this.#capture;
     try {
+      for (const capture of this.#later().reverse()) capture.drop();
       const handle = this.#end();
-      resources.onCaptured();
+      if (root.end !== undefined) return;
       if (this.#into !== undefined) this.#removeNodes(this.#into);
       else {
         root.end = "its capture was dropped";
@@ -296,6 +306,12 @@ export class GraphCapture<Arguments extends GraphArguments = Record<never, never
     } finally {
       resources.drop();
     }
+  }
+
+  /** The captures into bodies of the graph that began later and have not ended. They cannot outlast this one. */
+  #later(): ActiveCapture[] {
+    const all = [...this.#capture.root.captures];
+    return all.slice(all.indexOf(this.#capture) + 1);
   }
 
   /** Removes the nodes that the capture has added to a graph of the program, so that it is as before. */
@@ -313,8 +329,8 @@ export class GraphCapture<Arguments extends GraphArguments = Record<never, never
     }
   }
 
-  /** Ends the capture, and returns the graph's handle. */
-  #end(): bigint {
+  /** Ends the capture, and returns the graph's handle. Calls `onError` with the code of CUDA's error. */
+  #end(onError?: (code: string) => void): bigint {
     this.#isEnded = true;
     const { root } = this.#capture;
     const { device: { ordinal }, unsafeHandle } = this.stream;
@@ -324,9 +340,12 @@ export class GraphCapture<Arguments extends GraphArguments = Record<never, never
       // CUDA has destroyed the graph, or, of the program's graph, the captured part: it would destroy that once more.
       if (this.#into !== undefined) root.leave("a capture into it has failed; build another one");
       else root.end = "its capture has failed";
+      if (error instanceof CudaError) onError?.(error.code);
       throw error;
     } finally {
-      root.capture = undefined;
+      root.captures.delete(this.#capture);
+      // Memory that a capture allocates can be used until the last one ends.
+      if (root.captures.size === 0) root.resources.onCaptured();
       this.#session.captures.delete(this.#capture);
       this.#session.onCapturesChanged();
     }
@@ -385,10 +404,19 @@ export function beginCapture<Arguments extends GraphArguments>(
   const target = checkTarget(into, dependencies, session);
   const named = values === undefined ? noArguments : namedArgumentsOf(values, { session, into: target.into });
   try {
-    target.into?.root.checkNotCaptured("cudaStreamBeginCaptureToGraph");
+    if (target.into !== undefined) checkNotCaptured(target.into);
     return new GraphCapture<Arguments>(session, { stream, named, mode: modes[mode], ...target });
   } catch (error) {
     throw cannot(what, error);
+  }
+}
+
+/** Throws if a stream is being captured into a graph, or if the graph has bodies into which one is. */
+function checkNotCaptured(into: GraphParts): void {
+  const { root, around } = into;
+  const captures = [...root.captures];
+  if (around === undefined || captures.some((capture) => capture.into === into)) {
+    root.checkNotCaptured("cudaStreamBeginCaptureToGraph");
   }
 }
 

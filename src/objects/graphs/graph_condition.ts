@@ -62,7 +62,7 @@ export class GraphCondition {
     noteTest = (condition) => condition.#isUsed = true;
     handleForKernel = (condition, { capture, isNode }) => {
       const { root } = condition.#parts;
-      if (isNode ? root.isBuilding : capture !== undefined && root.capture === capture) return condition.unsafeHandle;
+      if (isNode ? root.isBuilding : capture !== undefined && root.captures.has(capture)) return condition.unsafeHandle;
       throw new TypeError(
         "Cannot pass a condition to a kernel outside its graph: give it to addKernel of the graph, or to a launch on a " +
           "stream that is captured into the graph",

@@ -524,7 +524,7 @@ export function addAllocation(
   });
   parts.notes.add(node.unsafeHandle, { kind: "allocate", address }, session.siteOfCall());
   const { allocation, buffer } = memoryOfPool(pool).memoryOfGraph(address, byteLength, device.defaultStream);
-  parts.resources.own(allocation, buffer, { isCaptured: parts.root.capture !== undefined });
+  parts.resources.own(allocation, buffer, { isCaptured: parts.root.captures.size > 0 });
   return { node, buffer };
 }
 

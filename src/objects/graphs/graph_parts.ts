@@ -22,8 +22,8 @@ export class RootGraph {
   version = 0;
   /** What the nodes of the graph and of all bodies use. */
   readonly resources: GraphResources;
-  /** The capture into the graph or one of its bodies, which has not ended. */
-  capture: ActiveCapture | undefined;
+  /** The captures into the graph and its bodies that have not ended, in the order in which they began. */
+  readonly captures: Set<ActiveCapture> = new Set();
   /** Whether the graph has conditional nodes, or values for them. */
   hasConditions = false;
   /** The number of executable graphs that were made of the graph and are not disposed. */
@@ -39,6 +39,11 @@ export class RootGraph {
 
   constructor(resources: GraphResources) {
     this.resources = resources;
+  }
+
+  /** The capture that has begun first of those that have not ended. */
+  get capture(): ActiveCapture | undefined {
+    return this.captures.values().next().value;
   }
 
   /** Calls a function that checks and reads what a new node will use. */
@@ -68,7 +73,7 @@ export class RootGraph {
 
   /** Throws if a stream is being captured into the graph, or into a body of it. `call` is the refused one. */
   checkNotCaptured(call: string): void {
-    if (this.capture === undefined) return;
+    if (this.captures.size === 0) return;
     const number = cudaErrorNumbers.cudaErrorStreamCaptureUnsupported;
     throw explainedError(number, call, "a stream is being captured into the graph; end the capture first");
   }

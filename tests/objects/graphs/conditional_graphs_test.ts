@@ -8,6 +8,8 @@ import type {
   CudaModule,
   CudaStream,
   DeviceArray,
+  GraphCapture,
+  GraphCondition,
   GraphNode,
   MemoryPool,
 } from "../../../mod.ts";
@@ -167,6 +169,67 @@ testOnEachDriver(
   },
 );
 
+testOnEachDriver("bodies are captured while the graph around them is", async (cuda, { open }) => {
+  using place = placeIn(cuda);
+  const { gpu, stream, cells, kernel, cell } = place;
+  using inner = gpu.createStream({ nonBlocking: true });
+  using innermost = gpu.createStream({ nonBlocking: true });
+  let body: CudaGraph | undefined;
+  /** Captures a loop that counts a cell down, and in it what `work` enqueues on the stream. */
+  const loop = (on: CudaStream, capture: GraphCapture, counter: number, work: (into: GraphCapture) => void) => {
+    const next = on === stream ? inner : innermost;
+    let condition: GraphCondition | undefined;
+    const node = capture.add((graph, dependencies) => {
+      condition = graph.createCondition();
+      const before = graph.addKernel(kernel("decide"), { ...one, dependencies }, condition, cell(counter));
+      return graph.addConditional(condition, { type: "while", dependencies: [before] });
+    });
+    body = node.bodies[0]!;
+    next.capture((into) => {
+      work(into);
+      kernel("countDown").launch({ ...one, stream: next }, condition!, cell(counter));
+    }, { into: body });
+  };
+  using graph = stream.capture((capture) => {
+    cell(0).fill(2, stream);
+    loop(stream, capture, 0, (into) => {
+      cell(1).fill(3, inner);
+      loop(inner, into, 1, () => kernel("mix").launch({ ...one, stream: innermost }, cell(3), cell(7), 1));
+    });
+    cell(2).fill(9, stream);
+  });
+  using exec = graph.instantiate();
+  cells.fill(0, stream);
+  exec.launch(stream);
+  assertEquals([...await cells.toTypedArray({ stream })].slice(0, 4), [0, 0, 9, 364]);
+  // The one that began first ends last, and nothing is left of either if it is dropped.
+  const outer = stream.beginCapture();
+  loop(stream, outer, 0, () => {});
+  const later = inner.beginCapture({ into: body! });
+  assertEquals((assertThrows(() => outer.end()) as CudaError).code, "cudaErrorStreamCaptureUnsupported");
+  assertThrows(() => innermost.capture(() => {}, { into: body! }), Error, "is being captured into the graph");
+  outer[Symbol.dispose]();
+  assertThrows(() => later.end(), ReferenceError, "it has ended");
+  // A body that is lost takes the graph around it along.
+  const driver = open();
+  using another = new CudaObject(new Session(driver));
+  using other = placeIn(another);
+  using disturbed = other.gpu.createStream({ nonBlocking: true });
+  const lost = assertThrows(() =>
+    other.stream.capture((capture) => {
+      const node = capture.add((graph, dependencies) => {
+        return graph.addConditional(graph.createCondition(), { type: "if", dependencies });
+      });
+      assertThrows(() =>
+        disturbed.capture(() => {
+          assertThrows(() => driver.streamQuery(0, disturbed.unsafeHandle));
+        }, { into: node.bodies[0]! })
+      );
+    })
+  ) as CudaError;
+  assertMatch(lost.message, /cudaErrorStreamCaptureInvalidated: the graph is incomplete: a capture into it has failed/);
+});
+
 testOnEachDriver("a capture into a graph that is dropped leaves the graph as it was", async (cuda) => {
   using place = placeIn(cuda);
   const { stream, pool, graph, cell, set, results } = place;
@@ -280,7 +343,7 @@ testOnEachDriver("conditions, bodies and captures into graphs are refused where 
     [() => stream.capture(() => {}, { dependencies: [] }), /behind nodes of no graph/],
     [() => stream.capture(() => {}, { into: plain, dependencies: [node] }), /node of another graph/],
     [
-      () => stream.capture(() => another.capture(() => {}, { into: body }), { into: graph }),
+      () => stream.capture(() => another.capture(() => {}, { into: graph }), { into: graph }),
       /cudaErrorStreamCaptureUnsupported: a stream is being captured into the graph/,
     ],
     [() => stream.capture((capture) => capture.dependencies(another)), /on a stream that is not a part of it/],
