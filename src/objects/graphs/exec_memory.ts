@@ -72,19 +72,25 @@ export class ExecMemory {
 
   /** Call when a node uses other memory than before. */
   exchange(before: readonly NodeMemory[], after: readonly NodeMemory[]): void {
+    for (const memory of after) this.move(undefined, memory, 1);
+    for (const memory of before) this.move(memory, undefined, 1);
+  }
+
+  /** Call when a number of parameters, ends and targets of nodes has left memory for other memory. */
+  move(from: NodeMemory | undefined, to: NodeMemory | undefined, count: number): void {
     const counts = this.#counts ??= this.#count();
-    for (const memory of after) {
-      const count = counts.get(memory) ?? 0;
-      counts.set(memory, count + 1);
-      if (count === 0) this.#add(memory);
+    if (to !== undefined) {
+      const before = counts.get(to) ?? 0;
+      counts.set(to, before + count);
+      if (before === 0) this.#add(to);
     }
-    for (const memory of before) {
-      const count = counts.get(memory);
-      if (count === undefined) continue;
-      counts.set(memory, count - 1);
-      if (count > 1) continue;
-      counts.delete(memory);
-      this.#remove(memory);
+    const before = from === undefined ? undefined : counts.get(from);
+    if (before === undefined) return;
+    if (before > count) {
+      counts.set(from!, before - count);
+    } else {
+      counts.delete(from!);
+      this.#remove(from!);
     }
   }
 

@@ -16,8 +16,6 @@ export abstract class ExecNode {
   readonly node: bigint;
   /** Whether the current call changes the node. */
   isChanged = false;
-  /** The memory that the node has used before the current call. Undefined if the call has not changed it. */
-  usedBefore: readonly NodeMemory[] | undefined;
 
   constructor(node: bigint) {
     this.node = node;

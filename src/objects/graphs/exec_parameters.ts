@@ -41,8 +41,9 @@ interface Slot {
   readonly node: ExecNode;
   /** The end of a copy. */
   readonly end?: CopyEnd;
-  /** Whether the argument is memory. */
-  readonly isMemory: boolean;
+  /** The program's memory that the part was in before the latest `write`, and is in now. */
+  readonly before?: NodeMemory | undefined;
+  readonly now?: NodeMemory | undefined;
   /** Writes a value. If it throws, nothing has changed. */
   write(value: unknown): void;
   /** Sets back what the latest `write` has written. */
@@ -52,12 +53,12 @@ interface Slot {
 /** A kernel's parameter whose value is an argument. */
 class ValueSlot implements Slot {
   readonly node: ExecKernel;
-  readonly isMemory = false;
   readonly #argument: string;
   readonly #parameter: KernelParameterPlace;
-  /** The bytes of the parameter, and what they were before the latest `write`. */
+  /** The bytes of the parameter, and what they were before the latest `write`. A word is saved as a number instead. */
   readonly #bytes: Uint8Array;
-  readonly #saved: Uint8Array;
+  readonly #saved: Uint8Array | undefined;
+  #savedWord = 0;
 
   constructor(node: ExecKernel, { argument, index }: { argument: string; index: number }) {
     this.node = node;
@@ -65,13 +66,16 @@ class ValueSlot implements Slot {
     const parameter = this.#parameter = kernelParameter(node.kernel, index);
     const { offset, byteLength } = parameter;
     this.#bytes = new Uint8Array(node.launch.parameters.buffer, offset, byteLength);
-    this.#saved = new Uint8Array(byteLength);
+    this.#saved = byteLength === 4 ? undefined : new Uint8Array(byteLength);
   }
 
   write(value: KernelArgument): void {
-    this.#saved.set(this.#bytes);
-    const { write, name } = this.#parameter;
-    const refusal = write(this.node.launch.parameters, value);
+    const { parameters } = this.node.launch;
+    const { write, name, offset } = this.#parameter;
+    // The fast path: engines read a word quicker than they copy an array.
+    if (this.#saved === undefined) this.#savedWord = parameters.getUint32(offset, true);
+    else this.#saved.set(this.#bytes);
+    const refusal = write(parameters, value);
     if (refusal === undefined) return;
     this.undo();
     const what = `Cannot update the argument ${shown(this.#argument)} to ${shown(value)}: it is ${name}, and ` +
@@ -80,95 +84,132 @@ class ValueSlot implements Slot {
   }
 
   undo(): void {
-    this.#bytes.set(this.#saved);
+    if (this.#saved !== undefined) this.#bytes.set(this.#saved);
+    else this.node.launch.parameters.setUint32(this.#parameter.offset, this.#savedWord, true);
   }
 }
 
-/** A kernel's parameter that is an address in an argument. */
-class AddressSlot implements Slot {
-  readonly node: ExecKernel;
-  readonly isMemory = true;
-  readonly #place: { readonly index: number; readonly offset: number };
-  readonly #byteOffset: bigint;
-  #saved: { address: bigint; memory: NodeMemory | undefined } | undefined;
-
-  constructor(node: ExecKernel, place: { index: number; offset: number; byteOffset: number }) {
-    this.node = node;
-    this.#place = place;
-    this.#byteOffset = BigInt(place.byteOffset);
-  }
+/** A part of a node's parameters that is memory of an argument. */
+abstract class MemorySlot<Place> implements Slot {
+  abstract readonly node: ExecNode;
+  before: NodeMemory | undefined;
+  now: NodeMemory | undefined;
+  #placeBefore: Place | undefined;
 
   write(value: DeviceBuffer | HostBuffer): void {
-    const { node: { launch: { parameters }, memory }, node } = this;
-    const { index, offset } = this.#place;
-    const address = value.address + this.#byteOffset;
-    this.#saved = { address: parameters.getBigUint64(offset, true), memory: memory[index] };
-    parameters.setBigUint64(offset, address, true);
-    node.use(index, memoryOf(value));
+    const place = this.placeIn(value);
+    this.#placeBefore = this.place;
+    this.before = this.memory;
+    this.set(place, this.now = memoryOf(value));
   }
 
   undo(): void {
-    const { address, memory } = this.#saved!;
-    this.node.launch.parameters.setBigUint64(this.#place.offset, address, true);
-    this.node.use(this.#place.index, memory);
+    this.set(this.#placeBefore!, this.before);
+  }
+
+  /** Where the part is. */
+  protected abstract readonly place: Place;
+  /** The memory that it is in. */
+  protected abstract readonly memory: NodeMemory | undefined;
+  /** Returns where the part would be in a buffer. */
+  protected abstract placeIn(value: DeviceBuffer | HostBuffer): Place;
+  protected abstract set(place: Place, memory: NodeMemory | undefined): void;
+}
+
+/** Returns an address in a buffer. */
+function addressIn({ address }: DeviceBuffer | HostBuffer, byteOffset: bigint): bigint {
+  return byteOffset === 0n ? address : address + byteOffset;
+}
+
+/** A kernel's parameter that is an address in an argument. */
+class AddressSlot extends MemorySlot<bigint> {
+  readonly node: ExecKernel;
+  readonly #index: number;
+  readonly #offset: number;
+  readonly #byteOffset: bigint;
+
+  constructor(node: ExecKernel, { index, offset, byteOffset }: { index: number; offset: number; byteOffset: number }) {
+    super();
+    this.node = node;
+    this.#index = index;
+    this.#offset = offset;
+    this.#byteOffset = BigInt(byteOffset);
+  }
+
+  protected get place(): bigint {
+    return this.node.launch.parameters.getBigUint64(this.#offset, true);
+  }
+
+  protected get memory(): NodeMemory | undefined {
+    return this.node.memory[this.#index];
+  }
+
+  protected placeIn(value: DeviceBuffer | HostBuffer): bigint {
+    return addressIn(value, this.#byteOffset);
+  }
+
+  protected set(place: bigint, memory: NodeMemory | undefined): void {
+    this.node.launch.parameters.setBigUint64(this.#offset, place, true);
+    this.node.use(this.#index, memory);
   }
 }
 
 /** An end of a copy that is in an argument. */
-class EndSlot implements Slot {
+class EndSlot extends MemorySlot<bigint | Uint8Array> {
   readonly node: ExecCopy;
-  readonly isMemory = true;
   readonly end: CopyEnd;
   readonly #byteOffset: number;
-  #saved: { place: bigint | Uint8Array; memory: NodeMemory | undefined } | undefined;
 
   constructor(node: ExecCopy, end: CopyEnd, byteOffset: number) {
+    super();
     this.node = node;
     this.end = end;
     this.#byteOffset = byteOffset;
   }
 
-  write(value: DeviceBuffer | HostBuffer): void {
-    const { node } = this;
-    const place = node.copy[this.end];
-    const next = partOf(value, {
-      byteOffset: this.#byteOffset,
-      byteLength: node.copy.byteLength,
-      isAddress: typeof place === "bigint",
-    });
-    this.#saved = { place, memory: node.memoryAt(this.end) };
-    node.use(this.end, next, memoryOf(value));
+  protected get place(): bigint | Uint8Array {
+    return this.node.copy[this.end];
   }
 
-  undo(): void {
-    const { place, memory } = this.#saved!;
+  protected get memory(): NodeMemory | undefined {
+    return this.node.memoryAt(this.end);
+  }
+
+  protected placeIn(value: DeviceBuffer | HostBuffer): bigint | Uint8Array {
+    const isAddress = typeof this.place === "bigint";
+    return partOf(value, { byteOffset: this.#byteOffset, byteLength: this.node.copy.byteLength, isAddress });
+  }
+
+  protected set(place: bigint | Uint8Array, memory: NodeMemory | undefined): void {
     this.node.use(this.end, place, memory);
   }
 }
 
 /** A fill's target that is in an argument. */
-class TargetSlot implements Slot {
+class TargetSlot extends MemorySlot<bigint> {
   readonly node: ExecFill;
-  readonly isMemory = true;
   readonly #byteOffset: bigint;
-  #saved: { address: bigint; memory: NodeMemory | undefined } | undefined;
 
   constructor(node: ExecFill, byteOffset: number) {
+    super();
     this.node = node;
     this.#byteOffset = BigInt(byteOffset);
   }
 
-  write(value: DeviceBuffer | HostBuffer): void {
-    const { node } = this;
-    const address = value.address + this.#byteOffset;
-    this.#saved = { address: node.fill.address, memory: node.memory };
-    node.fill.address = address;
-    node.memory = memoryOf(value);
+  protected get place(): bigint {
+    return this.node.fill.address;
   }
 
-  undo(): void {
-    const { address, memory } = this.#saved!;
-    this.node.fill.address = address;
+  protected get memory(): NodeMemory | undefined {
+    return this.node.memory;
+  }
+
+  protected placeIn(value: DeviceBuffer | HostBuffer): bigint {
+    return addressIn(value, this.#byteOffset);
+  }
+
+  protected set(place: bigint, memory: NodeMemory | undefined): void {
+    this.node.fill.address = place;
     this.node.memory = memory;
   }
 }
@@ -219,7 +260,11 @@ export class ExecParameters {
         const value = values[name];
         if (value !== undefined) this.#write(name, value);
       }
-      return this.#send(exec);
+      this.#send(exec);
+      return this.#exchangeMemory();
+    } catch (error) {
+      this.#undo();
+      throw error;
     } finally {
       for (const node of this.#changed) node.isChanged = false;
       this.#written.length = this.#changed.length = 0;
@@ -228,22 +273,14 @@ export class ExecParameters {
 
   #write(name: string, value: unknown): void {
     const { argument, slots } = this.#bound.get(name) ?? this.#bind(name);
-    try {
-      checkValue(argument, value, this.#session);
-      for (const slot of slots) {
-        const { node } = slot;
-        if (!node.isChanged) {
-          node.isChanged = true;
-          node.usedBefore = undefined;
-          this.#changed.push(node);
-        }
-        if (slot.isMemory) node.usedBefore ??= node.uses;
-        slot.write(value);
-        this.#written.push(slot);
-      }
-    } catch (error) {
-      this.#undo();
-      throw error;
+    checkValue(argument, value, this.#session);
+    for (const slot of slots) {
+      slot.write(value);
+      this.#written.push(slot);
+      const { node } = slot;
+      if (node.isChanged) continue;
+      node.isChanged = true;
+      this.#changed.push(node);
     }
   }
 
@@ -290,25 +327,36 @@ export class ExecParameters {
   }
 
   /** Gives CUDA the parameters of the changed nodes. If CUDA refuses one, none has changed. */
-  #send(exec: bigint): boolean {
+  #send(exec: bigint): void {
     const { driver } = this.#session;
     const changed = this.#changed;
+    for (const node of changed) node.check();
     let sent = 0;
     try {
-      for (const node of changed) node.check();
       for (; sent < changed.length; sent++) changed[sent]!.send(driver, exec);
     } catch (error) {
       this.#undo();
       for (const node of changed.slice(0, sent)) ignoreLoss(() => node.send(driver, exec));
       throw this.#refusal(error, changed[sent]!);
     }
-    let hasOtherMemory = false;
-    for (const node of changed) {
-      if (node.usedBefore === undefined) continue;
-      this.#source.memory.exchange(node.usedBefore, node.uses);
-      hasOtherMemory = true;
+  }
+
+  /** Notes the memory that what was written has left, and is in now. Returns whether there is any. */
+  #exchangeMemory(): boolean {
+    const { memory } = this.#source;
+    let hasOther = false;
+    let count = 0;
+    for (const [index, { before, now }] of this.#written.entries()) {
+      if (before === now) continue;
+      hasOther = true;
+      count++;
+      // Most parts of an argument have left the same memory.
+      const next = this.#written[index + 1];
+      if (next?.before === before && next?.now === now) continue;
+      memory.move(before, now, count);
+      count = 0;
     }
-    return hasOtherMemory;
+    return hasOther;
   }
 
   #refusal(error: unknown, { name, hint }: ExecNode): unknown {

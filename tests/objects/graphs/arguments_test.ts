@@ -170,6 +170,8 @@ testOnEachDriver("an update that is refused changes nothing", async (cuda, { ope
     assertMatch(assertThrows(() => exec.update(values), kind).message, message);
   }
   assertThrows(() => exec.update({ a: 1, x: freed }), ReferenceError, "it was freed");
+  // What was refused is not a part of a later update.
+  exec.update({ y });
   for (const wrong of [undefined, null, 5, [1], exec, x]) {
     assertThrows(
       () => exec.update(wrong as never),
