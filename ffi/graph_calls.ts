@@ -251,7 +251,8 @@ export function graphCalls(cuda: DriverFunctions, { makeCurrent, check, placesOf
     },
     graphAddMemcpyNode(device, graph, dependencies, copy) {
       const context = contextOf(device);
-      const result = cuda.cuGraphAddMemcpyNode(out, graph, ...handles(dependencies), params.fillMemcpy(copy), context);
+      const bytes = "width" in copy ? params.fillMemcpy3D(copy) : params.fillMemcpy(copy);
+      const result = cuda.cuGraphAddMemcpyNode(out, graph, ...handles(dependencies), bytes, context);
       check(result, "cudaGraphAddMemcpyNode");
       return wordOut[0]!;
     },

@@ -908,7 +908,13 @@ export interface Driver {
     launch: KernelLaunch,
     attributes?: LaunchAttributes,
   ): bigint;
-  graphAddMemcpyNode(device: number, graph: bigint, dependencies: readonly bigint[], copy: GraphCopy): bigint;
+  /** Adds a node that copies a range, or rows. */
+  graphAddMemcpyNode(
+    device: number,
+    graph: bigint,
+    dependencies: readonly bigint[],
+    copy: GraphCopy | PitchedCopy,
+  ): bigint;
   graphAddMemsetNode(device: number, graph: bigint, dependencies: readonly bigint[], fill: GraphFill): bigint;
   graphAddEmptyNode(graph: bigint, dependencies: readonly bigint[]): bigint;
   /**

@@ -294,37 +294,21 @@ export class PitchedArray<T extends TypedArray = TypedArray> implements Disposab
     if (rows !== undefined && sessionOfRows(rows) !== sessionOfRows(this)) throw errorOfAnotherCuda("copy rows");
     const stream = this.#stream(streamOf(options, copyFromOptions), copyFromOptions, rows);
     if (rows !== undefined) return this.#copyFromRows(rows, stream);
-    const { data, layout } = arrayRows(source as PitchedData<T> | ArrayOf<T>, this);
-    const { type } = this;
-    if (data.constructor !== type) checkCopyFromView(data, type);
-    checkNotTransferred(data);
+    const array = checkArrayCopy(source as PitchedData<T> | ArrayOf<T>, this);
     const size = this.#size();
     const target = this.#place();
     if (spanOf(size, this) === 0) return;
-    const bytes = new Uint8Array(data.buffer as ArrayBuffer, data.byteOffset + layout.byteOffset, spanOf(size, layout));
     this.#attempt("copy", "to", stream, {}, () => {
-      const { pitch, slicePitch } = layout;
-      enqueueRowsOfArray(sessionOfRows(this), { bytes, pitch, slicePitch }, target, { size, stream });
+      enqueueRowsOfArray(sessionOfRows(this), array, target, { size, stream });
     });
   }
 
   #copyFromRows(source: PitchedArray<T>, stream: CudaStream): void {
-    if (source.width !== this.width || source.height !== this.height || source.depth !== this.depth) {
-      throw new RangeError(
-        `Cannot copy ${sizeText(source)} elements to ${
-          sizeText(this)
-        } elements: copy a region of the same size, as in ` +
-          `rows.region([0, 0], [width, height])`,
-      );
-    }
-    checkCopyBetween(source.type, this.type);
-    const size = this.#size();
-    const [from, to] = [source.#place(), this.#place()];
-    if (spanOf(size, this) === 0) return;
-    checkRowsOverlap(from, to, size);
+    const { from, to, shape } = checkRowsCopy(source, this);
+    if (spanOf(shape, to) === 0) return;
     const allocation = allocationOfRows(source);
     this.#attempt("copy", "to", stream, allocation === undefined ? {} : { source: allocation }, () => {
-      enqueueRows(sessionOfRows(this), from, to, { size, stream });
+      enqueueRows(sessionOfRows(this), from, to, { size: shape, stream });
     });
   }
 
@@ -529,6 +513,38 @@ export function newPitchedArray<T extends TypedArray>(
   return new PitchedArray(allocate(byteLength), type, layout);
 }
 
+/** Checks a copy between rows, and returns it. Throws if a buffer was freed. */
+export function checkRowsCopy(
+  source: PitchedArray,
+  target: PitchedArray,
+): { readonly from: RowsPlace; readonly to: RowsPlace; readonly shape: RowsShape } {
+  if (source.width !== target.width || source.height !== target.height || source.depth !== target.depth) {
+    throw new RangeError(
+      `Cannot copy ${sizeText(source)} elements to ${
+        sizeText(target)
+      } elements: copy a region of the same size, as in ` +
+        `rows.region([0, 0], [width, height])`,
+    );
+  }
+  checkCopyBetween(source.type, target.type);
+  const { place: from } = placeOfRows(source), { place: to, shape } = placeOfRows(target);
+  checkRowsOverlap(from, to, shape);
+  return { from, to, shape };
+}
+
+/** Checks a copy from a typed array to rows, and returns the rows of the array. */
+export function checkArrayCopy<T extends TypedArray>(
+  source: PitchedData<T> | ArrayOf<T>,
+  target: PitchedArray<T>,
+): { readonly bytes: Uint8Array<ArrayBuffer>; readonly pitch: number; readonly slicePitch: number } {
+  const { data, layout: { pitch, slicePitch, byteOffset } } = arrayRows(source, target);
+  if (data.constructor !== target.type) checkCopyFromView(data, target.type);
+  const { width, height, depth, type } = target;
+  const span = spanOf({ width: width * type.BYTES_PER_ELEMENT, height, depth }, { pitch, slicePitch });
+  const bytes = new Uint8Array(data.buffer as ArrayBuffer, data.byteOffset + byteOffset, span);
+  return { bytes, pitch, slicePitch };
+}
+
 /** Returns the number of bytes from the beginning of the first row to the end of the last one. */
 export function byteLengthOfRows(rows: PitchedArray): number {
   const { width, height, depth, type } = rows;
@@ -668,6 +684,7 @@ function arrayRows<T extends TypedArray>(
   if (!ArrayBuffer.isView(data) || data instanceof DataView) {
     throw new TypeError(`Cannot copy rows from ${whatIs(source, "PitchedArray")}: ${pitchedAdvice(source, target)}`);
   }
+  checkNotTransferred(data);
   checkOptions(source as PitchedData<T>, pitchedData as unknown as KnownOptions<PitchedData<T>>);
   const layout = layoutOf(target.type, [width, height, depth], source as PitchedData<T>, data.byteLength);
   return { data: data as unknown as TypedArray, layout };

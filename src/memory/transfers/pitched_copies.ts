@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { PitchedMemory } from "../../driver.ts";
+import type { PitchedCopy, PitchedMemory } from "../../driver.ts";
 import type { CudaStream } from "../../objects/streams/cuda_stream.ts";
 import type { Session } from "../../session.ts";
 import { RangeError } from "../../support/program_errors.ts";
@@ -85,6 +85,12 @@ export function enqueueRows(
     driver.memcpy3DPeerAsync(stream.device.ordinal, copy, toDevice, fromDevice, handle);
   } else driver.memcpy3DAsync(currentDeviceOf(source, target, stream), copy, handle);
   for (const place of [source, target]) noteUse(session, place, stream);
+}
+
+/** Returns a copy of rows as the driver takes it, and in one row if there are no gaps. */
+export function driverCopy(source: RowsPlace, target: RowsPlace, given: RowsShape): PitchedCopy {
+  const { size, ends: [from, to] } = simplifiedRows(given, [source, target] as const);
+  return { source: pitched(source, from, size), destination: pitched(target, to, size), ...size };
 }
 
 /** Returns the device that memory is on; undefined for the host's, and for managed memory. */

@@ -2,6 +2,7 @@ import { graphInstantiateFlags } from "../../driver.ts";
 import type { Allocation } from "../../memory/allocation.ts";
 import { placeIn } from "../../memory/pools/pool_contents.ts";
 import type { DeviceBuffer } from "../../memory/device_buffer.ts";
+import type { PitchedArray } from "../../memory/pitched_array.ts";
 import type { MemoryPool } from "../../memory/pools/memory_pool.ts";
 import type { HostBuffer } from "../../memory/transfers/host_buffer.ts";
 import type { Session } from "../../session.ts";
@@ -252,14 +253,14 @@ export class CudaGraph<Arguments extends GraphArguments = Record<never, never>> 
    * `DeviceArray.copyFrom`.
    *
    * @param source The bytes of a typed array or an ArrayBuffer are taken now, and kept by the graph. Other memory is read
-   * by each launch.
+   * by each launch. Rows are copied to rows of the same size.
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__GRAPH.html
    * @throws {RangeError} If the source has no bytes, does not fit, or overlaps the target
    * @throws {ReferenceError} If a buffer was freed
    */
   addCopy(
-    source: DeviceBuffer | HostBuffer | ArrayBufferView | ArrayBuffer,
-    target: DeviceBuffer | HostBuffer,
+    source: DeviceBuffer | HostBuffer | PitchedArray | ArrayBufferView | ArrayBuffer,
+    target: DeviceBuffer | HostBuffer | PitchedArray,
     options: NodeOptions = {},
   ): GraphNode {
     return addCopy(this.#parts, source, target, options);
@@ -270,12 +271,13 @@ export class CudaGraph<Arguments extends GraphArguments = Record<never, never>> 
    * elements of 8 bytes is therefore a node of the type `"graph"`, which runs fills and copies, unless both halves of the
    * element are the same.
    *
-   * @param target All of it is filled. For a part, give a view such as `buffer.subarray(0, 64)`.
+   * @param target All of it is filled. For a part, give a view such as `buffer.subarray(0, 64)`, or rows in one or two
+   * dimensions.
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__GRAPH.html
    * @throws {RangeError} If the type cannot represent the value, or the target is empty
    * @throws {ReferenceError} If the buffer was freed
    */
-  addFill(target: DeviceBuffer, value: number | bigint, options: NodeOptions = {}): GraphNode {
+  addFill(target: DeviceBuffer | PitchedArray, value: number | bigint, options: NodeOptions = {}): GraphNode {
     return addFill(this.#parts, target, value, options);
   }
 

@@ -14,10 +14,13 @@ import {
 } from "../../memory/buffer_arguments.ts";
 import { DeviceArray } from "../../memory/device_array.ts";
 import { allocationOf, DeviceBuffer } from "../../memory/device_buffer.ts";
+import { checkArrayCopy, checkRowsCopy, PitchedArray, placeOfRows, sessionOfRows } from "../../memory/pitched_array.ts";
 import { memoryOfPool, MemoryPool } from "../../memory/pools/memory_pool.ts";
 import { checkEnds, elementsToCopy } from "../../memory/transfers/copies.ts";
 import { checkCopyBetween, checkCopyFromView, type ElementBits, elementBits } from "../../memory/transfers/elements.ts";
 import { bytesOfHost, HostBuffer, lifetimeOfHost } from "../../memory/transfers/host_buffer.ts";
+import { driverCopy } from "../../memory/transfers/pitched_copies.ts";
+import { copyRows, simplifiedRows, withoutGaps } from "../../memory/transfers/rows.ts";
 import type { Session } from "../../session.ts";
 import { cannot } from "../../support/driver_errors.ts";
 import { CudaError, cudaErrorNumbers, explainedError } from "../../support/errors.ts";
@@ -31,6 +34,7 @@ import {
   errorOfAnotherCuda,
   type KnownOptions,
   shown,
+  type TypedArray,
   whatIs,
 } from "../../support/validation.ts";
 import { CudaKernel, deviceOfKernel, kernelNode } from "../kernels/cuda_kernel.ts";
@@ -197,12 +201,18 @@ function dividedOptions(
 /** Adds a node that copies. */
 export function addCopy(
   parts: GraphParts,
-  source: DeviceBuffer | HostBuffer | ArrayBufferView | ArrayBuffer,
-  target: DeviceBuffer | HostBuffer,
+  source: DeviceBuffer | HostBuffer | PitchedArray | ArrayBufferView | ArrayBuffer,
+  target: DeviceBuffer | HostBuffer | PitchedArray,
   options: NodeOptions,
 ): GraphNode {
   const { session } = parts;
   checkOptions(options, optionsOfNode("a copy"));
+  if (target instanceof PitchedArray) return addCopyOfRows(parts, source, target, options);
+  if (source instanceof PitchedArray) {
+    throw new TypeError(
+      `Cannot copy rows to ${whatIs(target)} in a graph: give its rows, as in buffer.pitched(type, [width, height])`,
+    );
+  }
   return withUses((uses) => {
     const copy = parts.root.build(() => readCopy(session, { source, target, uses }));
     const { ordinal } = deviceOf([target, source]) ?? parts.device;
@@ -212,6 +222,95 @@ export function addCopy(
       note: { kind: "copy", device: ordinal, copy },
       uses,
       add: (graph, dependencies) => session.driver.graphAddMemcpyNode(ordinal, graph, dependencies, copy),
+    });
+  });
+}
+
+/** Adds a node that copies rows, or the elements of a typed array to rows. */
+function addCopyOfRows(
+  parts: GraphParts,
+  source: DeviceBuffer | HostBuffer | PitchedArray | ArrayBufferView | ArrayBuffer,
+  target: PitchedArray,
+  options: NodeOptions,
+): GraphNode {
+  const { session } = parts;
+  for (const rows of [source, target]) {
+    if (rows instanceof PitchedArray && sessionOfRows(rows) !== session) throw errorOfAnotherCuda("copy rows");
+  }
+  return withUses((uses) => {
+    const copy = parts.root.build(() => {
+      if (target.width * target.height * target.depth === 0) {
+        throw new RangeError("Cannot add a copy of 0 bytes to a graph: there is nothing to copy");
+      }
+      useRows(target, uses);
+      if (source instanceof PitchedArray) {
+        const { from, to, shape } = checkRowsCopy(source, target);
+        useRows(source, uses);
+        return driverCopy(from, to, shape);
+      }
+      const array = checkArrayCopy(source as TypedArray, target);
+      const { place, shape } = placeOfRows(target);
+      const packed = new Uint8Array(shape.width * shape.height * shape.depth);
+      copyRows(packed, withoutGaps(shape), array.bytes, array, shape);
+      return driverCopy({ ...withoutGaps(shape), bytes: keptBytes(session, packed, uses) }, place, shape);
+    });
+    const { ordinal } = deviceOf([target.buffer, source instanceof PitchedArray ? source.buffer : undefined]) ??
+      parts.device;
+    // CUDA can change a copy of one row, and no other.
+    const isOneRow = copy.height === 1 && copy.depth === 1;
+    const range = { source: copy.source.memory, destination: copy.destination.memory, byteLength: copy.width };
+    return addNode(parts, {
+      what: `a copy of ${countOf(copy.width * copy.height * copy.depth, "byte")}`,
+      options,
+      note: isOneRow ? { kind: "copy", device: ordinal, copy: range } : { kind: "rows", device: ordinal, copy },
+      uses,
+      add: (graph, dependencies) =>
+        session.driver.graphAddMemcpyNode(ordinal, graph, dependencies, isOneRow ? range : copy),
+    });
+  });
+}
+
+/** Adds the memory of rows to what a node uses. */
+function useRows({ buffer }: PitchedArray, uses: GraphResources): void {
+  if (buffer instanceof HostBuffer) uses.hostMemory.add(lifetimeOfHost(buffer));
+  else use(buffer, uses);
+}
+
+/** Adds a node that fills rows. */
+function addFillOfRows(
+  parts: GraphParts,
+  target: PitchedArray,
+  value: number | bigint,
+  options: NodeOptions,
+): GraphNode {
+  const { session } = parts;
+  if (sessionOfRows(target) !== session) throw errorOfAnotherCuda("fill rows");
+  const { low, high } = elementBits(target.type, value);
+  return withUses((uses) => {
+    const fill = parts.root.build((): GraphFill => {
+      const { place, shape } = placeOfRows(target);
+      const { size: { width, height, depth }, ends: [{ pitch }] } = simplifiedRows(shape, [place] as const);
+      if (width * height * depth === 0) {
+        throw new RangeError("Cannot add a fill of 0 bytes to a graph: there is nothing to fill");
+      }
+      if (depth > 1 || high !== undefined && high !== low) {
+        const why = depth > 1 ? "the rows have three dimensions" : "the halves of the element differ";
+        throw new TypeError(
+          `Cannot fill rows by one node of a graph: ${why}; capture the fill, as in ` +
+            "stream.capture(() => rows.fill(value, stream), { into: graph })",
+        );
+      }
+      useRows(target, uses);
+      const elementSize = Math.min(target.type.BYTES_PER_ELEMENT, 4) as GraphFill["elementSize"];
+      return { address: target.address, value: low, elementSize, width: width / elementSize, height, pitch };
+    });
+    const { ordinal } = deviceOf([target.buffer]) ?? parts.device;
+    return addNode(parts, {
+      what: `a fill of ${countOf(fill.width * fill.elementSize * fill.height, "byte")}`,
+      options,
+      note: { kind: "fill", device: ordinal, fill },
+      uses,
+      add: (graph, dependencies) => session.driver.graphAddMemsetNode(ordinal, graph, dependencies, fill),
     });
   });
 }
@@ -290,12 +389,13 @@ function keptBytes(session: Session, bytes: Uint8Array<ArrayBuffer>, uses: Graph
 /** Adds a node that fills, or one that runs a graph that fills. */
 export function addFill(
   parts: GraphParts,
-  target: DeviceBuffer,
+  target: DeviceBuffer | PitchedArray,
   value: number | bigint,
   options: NodeOptions,
 ): GraphNode {
   const { session } = parts;
   checkOptions(options, optionsOfNode("a fill"));
+  if (target instanceof PitchedArray) return addFillOfRows(parts, target, value, options);
   if (!(target instanceof DeviceBuffer)) {
     throw new TypeError(
       `Cannot fill ${whatIs(target, "DeviceBuffer")} in a graph: give a DeviceBuffer or a DeviceArray`,

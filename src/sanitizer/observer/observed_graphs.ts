@@ -178,7 +178,10 @@ export class ObservedGraphs {
       graphAddKernelNode: (graph, dependencies, launch, attributes) =>
         this.#add(driver.graphAddKernelNode(graph, dependencies, launch, attributes), this.#kernel(launch)),
       graphAddMemcpyNode: (device, graph, dependencies, copy) =>
-        this.#add(driver.graphAddMemcpyNode(device, graph, dependencies, copy), this.#copy(copy)),
+        this.#add(
+          driver.graphAddMemcpyNode(device, graph, dependencies, copy),
+          "width" in copy ? this.#copyOfRows(copy) : this.#copy(copy),
+        ),
       graphAddMemsetNode: (device, graph, dependencies, fill) =>
         this.#add(driver.graphAddMemsetNode(device, graph, dependencies, fill), this.#fill(fill)),
       graphAddChildGraphNode: (graph, dependencies, child, isMoved) => {

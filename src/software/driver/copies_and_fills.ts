@@ -250,7 +250,7 @@ type CopyAndFillCalls = Pick<
 
 /** Returns the operations of copies and fills in graphs. */
 export interface NodeOperations {
-  copy(device: number, copy: GraphCopy, call: string): GraphOperation;
+  copy(device: number, copy: GraphCopy | PitchedCopy, call: string): GraphOperation;
   fill(device: number, fill: GraphFill, call: string): GraphOperation;
 }
 
@@ -476,8 +476,15 @@ export function copyAndFillCalls(
   };
 
   const nodes: NodeOperations = {
-    copy(device, { source, destination, byteLength }, call) {
+    copy(device, given, call) {
       devices.check(device, call);
+      if ("width" in given) {
+        const copy = withDistances(given, call) ?? fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+        const to = rowsAt(copy.destination, copy, { device, call, flags: readWrite });
+        const from = rowsAt(copy.source, copy, { device, call, flags: read });
+        return { ...copies.copyRowsOperation(to, from, { copy }), fixed: fixedOf(copy) };
+      }
+      const { source, destination, byteLength } = given;
       if (byteLength === 0) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
       const to = endOf(destination, byteLength, { device, call, flags: readWrite });
       const from = endOf(source, byteLength, { device, call, flags: read });

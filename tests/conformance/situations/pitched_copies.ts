@@ -442,6 +442,23 @@ export const situations: readonly Situation[] = [
       })),
   },
   {
+    name: "rows copied by a node that was added to a graph",
+    documented: {
+      answer: [1, 2, 3, 4, 0, 17, 18, 19, 20, 0, 65, 66, 67, 68, 0, 81, 82, 83, 84, 0],
+      because: "it was written when no GPU was lent",
+    },
+    run({ driver }) {
+      const { from, to } = prepareMemory(driver);
+      const stream = createStream(driver);
+      const graph = driver.graphCreate();
+      const destination = rowsAt(to, { pitch: 5, rows: 2 });
+      driver.graphAddMemcpyNode(0, graph, [], { source: rowsAt(from), destination, ...size });
+      driver.graphLaunch(0, driver.graphInstantiate(graph, 0), stream);
+      driver.streamSynchronize(0, stream);
+      return readBytes(driver, 0, to, 20);
+    },
+  },
+  {
     name: "an executable graph of a copy of rows updated",
     run({ driver }) {
       const { stream } = prepare(driver);
