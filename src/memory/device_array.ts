@@ -3,7 +3,7 @@ import type { Allocation, AllocationPart } from "./allocation.ts";
 import { checkStream, CudaStream } from "../objects/streams/cuda_stream.ts";
 import { hasStreamAlone, namedOptions, type OrStream, type StreamOption } from "../objects/streams/stream_option.ts";
 import { type CopyOptions, fillArrayOptions, fillElements, type FillOptions, fillRangeOf } from "./transfers/copies.ts";
-import { addressForView, allocationOf, DeviceBuffer, setViewAs } from "./device_buffer.ts";
+import { addressForView, adviceInPlace, allocationOf, DeviceBuffer, setViewAs } from "./device_buffer.ts";
 import {
   checkCopyBetween,
   checkCopyFromView,
@@ -37,6 +37,7 @@ export class DeviceArray<T extends TypedArray> extends DeviceBuffer {
       isInstance: (object) => allocationOf(object as unknown) !== undefined,
       read: "it is in device memory; copy it to the host with await array.toTypedArray()",
       write: "it is in device memory; use copyFrom, or fill",
+      inPlace: adviceInPlace,
     });
     setViewAs((type, allocation, part, layout) => new DeviceArray(type, allocation, part, layout));
   }

@@ -151,6 +151,12 @@ export let allocationOf: {
  */
 export let addressForView: (buffer: DeviceBuffer) => bigint;
 
+/** Returns advice for access to the elements of managed memory. */
+export function adviceInPlace(buffer: object): string | undefined {
+  if (!(buffer as DeviceBuffer).isManaged) return undefined;
+  return "it is managed memory; use a typed array over its hostView(), when the work that uses it is done";
+}
+
 const refusalToClone = cloneRefusal(
   "a DeviceBuffer or a DeviceArray",
   "its memory belongs to the Cuda object of this thread; send a copy, such as await buffer.read(Float32Array), or share " +
@@ -191,6 +197,7 @@ export class DeviceBuffer implements Disposable {
       isInstance: (object) => #allocation in object,
       read: "it is in device memory; copy it to the host with await buffer.read(Uint8Array)",
       write: "it is in device memory; use copyFrom, or fill",
+      inPlace: adviceInPlace,
     });
     refuseProperty(this, "length", {
       isInstance: (object) => #allocation in object,

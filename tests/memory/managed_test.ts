@@ -47,6 +47,7 @@ testManaged("the host and kernels use managed memory of a pool at one address", 
     await stream.finished();
     const view = new Uint32Array(x.hostView());
     view.fill(3);
+    assertThrows(() => x[0 as never], TypeError, "it is managed memory; use a typed array over its hostView()");
     module.kernel("fill").launch({ grid: 4, block: 64, stream }, x.subarray(500), 2000, 9);
     await stream.finished();
     assertEquals([view.length, view[499], view[500], view[999]], [1000, 3, 9, 9]);

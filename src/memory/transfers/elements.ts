@@ -159,6 +159,8 @@ interface Advice {
   readonly isInstance: (object: object) => boolean;
   readonly read: string;
   readonly write: string;
+  /** Returns the advice for an object whose memory the host accesses in place; undefined for other objects. */
+  readonly inPlace?: (object: object) => string | undefined;
 }
 
 /**
@@ -167,22 +169,22 @@ interface Advice {
  */
 export function refuseElementAccess(
   constructor: { readonly prototype: object },
-  { isInstance, read, write }: Advice,
+  { isInstance, read, write, inPlace }: Advice,
 ): void {
-  function refuse(object: object, what: string, accessor: () => unknown): undefined {
+  function refuse(object: object, what: string, advice: string, accessor: () => unknown): undefined {
     if (!isInstance(object)) return undefined;
     const { name } = object.constructor;
     const refusal = what.replace("$", `a ${name}`);
-    throw startStackAbove(new TypeError(`Cannot ${refusal}`), accessor);
+    throw startStackAbove(new TypeError(`Cannot ${refusal}: ${inPlace?.(object) ?? advice}`), accessor);
   }
   function get(this: object): undefined {
-    return refuse(this, `read an element of $ by its index: ${read}`, get);
+    return refuse(this, "read an element of $ by its index", read, get);
   }
   function set(this: object): void {
-    refuse(this, `write an element of $ by its index: ${write}`, set);
+    refuse(this, "write an element of $ by its index", write, set);
   }
   function iterator(this: object): undefined {
-    return refuse(this, `iterate over $: ${read}`, iterator);
+    return refuse(this, "iterate over $", read, iterator);
   }
   Object.defineProperty(constructor.prototype, "0", { get, set, configurable: true });
   Object.defineProperty(constructor.prototype, Symbol.iterator, { get: iterator, configurable: true });
