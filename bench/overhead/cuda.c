@@ -83,6 +83,7 @@ int cuStreamCreateWithPriority(void *stream, unsigned flags, int priority) { ret
 int cuStreamDestroy_v2(void *stream) { return 0; }
 int cuStreamQuery(void *stream) { return 0; }
 int cuStreamIsCapturing(void *stream, int *status) { return store_int(status, 0); }
+int cuThreadExchangeStreamCaptureMode(int *mode) { return 0; }
 int cuStreamSynchronize(void *stream) { return 0; }
 int cuStreamWaitEvent(void *stream, void *event, unsigned flags) { return 0; }
 int cuEventCreate(void *event, unsigned flags) { return create_handle(event); }

@@ -401,7 +401,7 @@ export class DeviceBuffer implements Disposable {
     try {
       const place = { allocation: this.#allocation, address: source };
       if (target instanceof DeviceBuffer) copyBetween(place, target.#place(), { byteLength: length, stream });
-      else copyToHost(place, bytesOfHost(target).subarray(0, length), stream);
+      else copyToHost(place, bytesOfHost(target, length), stream);
     } catch (error) {
       const buffer = this.#allocation;
       const ends = target instanceof DeviceBuffer ? { target: target.#allocation } : {};

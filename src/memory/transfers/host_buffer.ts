@@ -56,8 +56,8 @@ let viewPitched: PitchedViewOf<HostBuffer>;
 export function setPitchedHostView(create: typeof viewPitched): void {
   viewPitched = create;
 }
-/** Returns the bytes of a host buffer. Throws if it cannot be used any more. */
-export let bytesOfHost: (buffer: HostBuffer) => Uint8Array<ArrayBuffer>;
+/** Returns the first bytes of a host buffer, or all. Throws if it cannot be used any more. */
+export let bytesOfHost: (buffer: HostBuffer, byteLength?: number) => Uint8Array<ArrayBuffer>;
 
 /** Returns the buffer that is detached when the memory of a host buffer is freed, or is no longer registered. */
 export let lifetimeOfHost: (buffer: HostBuffer) => ArrayBufferLike;
@@ -101,7 +101,7 @@ export class HostBuffer implements Disposable {
 
   static {
     sessionOfHost = (buffer) => buffer.#session;
-    bytesOfHost = (host) => new Uint8Array(host.buffer, host.byteOffset, host.byteLength);
+    bytesOfHost = (host, byteLength = host.byteLength) => new Uint8Array(host.buffer, host.byteOffset, byteLength);
     lifetimeOfHost = (host) => host.#registration?.lifetime ?? host.#allocation.buffer;
     const view = "it has no type; use new Float32Array(host.buffer), or another typed array";
     refuseElementAccess(this, { isInstance: (object) => #allocation in object, read: view, write: view });
