@@ -1,5 +1,6 @@
 /** Memory of the program that is page-locked, and flags of page-locked memory. */
 import { assert, assertEquals, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
+import { inspect } from "node:util";
 import { ptx as fillPtx } from "../../kernels/fill.ts";
 import { CudaError, type DeviceBuffer } from "../../mod.ts";
 import { Cuda } from "../../src/objects/cuda.ts";
@@ -41,6 +42,7 @@ testOnEachDriver(
       const host = cuda.registerHost(memory);
       assertEquals([host.byteLength, host.byteOffset], [byteLength, bytes.byteOffset], name);
       assert(host.buffer as ArrayBufferLike === bytes.buffer);
+      assertEquals(inspect(host), "HostBuffer { host, 65536 bytes, registered }");
       buffer.copyFrom(host, { stream });
       assertEquals((await buffer.read(Uint8Array, stream)).indexOf(1), 0, name);
       buffer.fill(2, { stream, byteLength: 8 });

@@ -1,5 +1,5 @@
 /**
- * Random programs that copy to and from page-locked memory on several streams, all of it in order: the sanitizer is
+ * Random programs that copy to and from page-locked memory, or registered memory, on several streams, all of it in order: the sanitizer is
  * silent, and changes no result.
  */
 import { assertEquals } from "@std/assert";
@@ -23,7 +23,12 @@ function run(seed: number, sanitize: boolean): { readonly seen: number[]; readon
   using stack = new DisposableStack();
   const streams = [0, 1, 2].map(() => gpu.createStream({ nonBlocking: true }));
   const buffers = [0, 1].map(() => stack.use(gpu.allocate(byteLength)));
-  const hosts = [0, 1].map(() => stack.use(cuda.allocateHost(byteLength)));
+  const memory = new SharedArrayBuffer(4096);
+  const hosts = [
+    cuda.allocateHost(byteLength),
+    seed % 2 === 0 ? cuda.allocateHost(byteLength) : cuda.registerHost(memory),
+  ];
+  for (const host of hosts) stack.use(host);
   const kernel = gpu.loadModule(ptx).kernel("fill");
   for (const buffer of buffers) buffer.fill(9);
   for (const { buffer } of hosts) new Uint8Array(buffer).fill(1);
@@ -47,7 +52,7 @@ function run(seed: number, sanitize: boolean): { readonly seen: number[]; readon
       },
       () => {
         stream.synchronize();
-        seen.push(...new Uint8Array(host.buffer));
+        seen.push(...new Uint8Array(host.buffer, 0, byteLength));
       },
       () => buffers[0]!.copyFrom(buffers[1]!, stream),
     ];
@@ -56,7 +61,7 @@ function run(seed: number, sanitize: boolean): { readonly seen: number[]; readon
   }
   gpu.synchronize();
   for (const buffer of buffers) seen.push(...buffer.readSync(Uint8Array));
-  for (const { buffer } of hosts) seen.push(...new Uint8Array(buffer));
+  for (const { buffer } of hosts) seen.push(...new Uint8Array(buffer, 0, byteLength));
   return { seen, kinds };
 }
 

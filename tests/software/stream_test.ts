@@ -236,3 +236,27 @@ test("of the streams that can run, those of a greater priority run first, and th
   assert(a.isIdle && b.isIdle);
   scheduler.close();
 });
+
+testSoftware(
+  "a kernel on a stream of a greater priority is done before many that were launched earlier",
+  async (cuda) => {
+    const gpu = cuda.device(0);
+    using low = gpu.createStream({ nonBlocking: true });
+    using high = gpu.createStream({ nonBlocking: true, priority: gpu.streamPriorityRange().greatest });
+    using module = gpu.loadModule(fillPtx);
+    const fill = module.kernel("fill");
+    using buffer = gpu.allocate(2 * megabytes);
+    for (let count = 0; count < 200; count++) {
+      fill.launch(
+        { grid: 8, block: 32, stream: low },
+        buffer,
+        megabytes,
+        count,
+      );
+    }
+    fill.launch({ grid: 8, block: 32, stream: high }, buffer.subarray(megabytes), megabytes, 1);
+    await high.finished();
+    assert(!low.query());
+    await low.finished();
+  },
+);
