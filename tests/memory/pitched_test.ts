@@ -257,6 +257,46 @@ testOnEachDriver("a capture records copies and fills of rows, and each launch do
   }
 });
 
+testOnEachDriver("nodes copy and fill rows", async (cuda) => {
+  const gpu = cuda.device(0);
+  using stream = gpu.createStream({ nonBlocking: true });
+  using pool = gpu.createPool();
+  using image = pool.allocatePitched(Uint8Array, [16, 8], stream);
+  using tile = pool.allocateArray(Uint8Array, 16, stream);
+  using host = cuda.allocateHost(64);
+  image.fill(0);
+  await stream.finished();
+  const data = Uint8Array.from({ length: 16 }, (_, index) => index);
+  using graph = gpu.createGraph();
+  const region = image.region([3, 2], [4, 4]);
+  const copied = graph.addCopy(data, region);
+  data.fill(99);
+  const filled = graph.addFill(image.region([3, 3], [2, 3]), 50, { dependencies: [copied] });
+  const rows = tile.pitched(Uint8Array, [4, 4]);
+  const out = graph.addCopy(region, rows, { dependencies: [filled] });
+  graph.addCopy(rows, host.pitched(Uint8Array, [4, 4], { pitch: 8 }), { dependencies: [out] });
+  assertEquals(graph.nodes.map(({ type }) => type), ["copy", "fill", "copy", "copy"]);
+  const volume = image.buffer.pitched(Uint8Array, [2, 2, 2], { pitch: 8, slicePitch: 24 });
+  const wide = image.buffer.pitched(Float64Array, [1, 2]);
+  const refused: readonly (readonly [() => unknown, typeof Error, string])[] = [
+    [() => graph.addFill(volume, 1), TypeError, "the rows have three dimensions; capture the fill"],
+    [() => graph.addFill(wide, 0.1), TypeError, "the halves of the element differ"],
+    [() => graph.addCopy(region, tile as Anything), TypeError, "give its rows"],
+    [() => graph.addCopy(region, image.region([0, 0], [4, 3])), RangeError, "Cannot copy 4 x 4 elements to 4 x 3"],
+    [() => graph.addCopy(region, image.region([4, 3], [4, 4])), RangeError, "Cannot copy rows to themselves"],
+    [() => graph.addCopy(new Uint8Array(15), region), RangeError, "Cannot copy 15 elements to 4 x 4 elements"],
+    [() => graph.addCopy(image.region([0, 0], [0, 4]), image.region([8, 0], [0, 4])), RangeError, "0 bytes"],
+  ];
+  for (const [call, type, message] of refused) assertThrows(call, type, message);
+  assertEquals(graph.nodes.length, 4);
+  using exec = graph.instantiate();
+  exec.launch(stream);
+  const expected = [0, 1, 2, 3, 50, 50, 6, 7, 50, 50, 10, 11, 50, 50, 14, 15];
+  assertEquals([...await tile.toTypedArray({ stream })], expected);
+  assertEquals([...host.pitched(Uint8Array, [4, 4], { pitch: 8 }).readSync(stream)], expected);
+  assertThrows(() => exec.setParameters(out, { source: tile }), CudaError, "CUDA changes no copy of rows");
+});
+
 testOnEachDriver(
   "an argument of a graph that a copy of rows uses cannot be changed, and nothing else changes",
   async (cuda) => {

@@ -103,7 +103,7 @@ export function setNode(changed: ChangedExec, node: GraphNode, given: NodeParame
   if (known instanceof ExecCopy) return setCopy(changed, known, given as CopyNodeParameters);
   if (known instanceof ExecFill) return setFill(changed, known, given as FillNodeParameters);
   if (changed.parameters.isRows(handle)) {
-    const why = "CUDA changes no copy of rows; capture again, and call update(graph)";
+    const why = "CUDA changes no copy of rows; capture and instantiate again";
     const number = cudaErrorNumbers.cudaErrorInvalidValue;
     throw cannot(`change ${describeNode(node)}`, explainedError(number, "cudaGraphExecMemcpyNodeSetParams", why));
   }
