@@ -5,7 +5,7 @@
  */
 import type { Driver, GraphCopy, GraphFill, KernelLaunch } from "../../driver.ts";
 import { countOf } from "../../support/printing.ts";
-import { RangeError } from "../../support/program_errors.ts";
+import { RangeError, ReferenceError } from "../../support/program_errors.ts";
 import type { CudaKernel } from "../kernels/cuda_kernel.ts";
 import type { ExecMemory, NodeMemory } from "./exec_memory.ts";
 import { sizeOfFill } from "./named_arguments.ts";
@@ -113,6 +113,13 @@ export class ExecCopy extends ExecNode {
   }
 
   override check(): void {
+    for (const memory of this.uses) {
+      if (!("owner" in memory) || !memory.isGone) continue;
+      throw new ReferenceError(
+        `Cannot change ${this.name} in a graph: it uses a buffer of ${memory.byteLength} bytes that was freed; replace ` +
+          "that in the same call",
+      );
+    }
     const { source, destination, byteLength } = this.copy;
     if (typeof source !== "bigint" || typeof destination !== "bigint") return;
     const distance = source > destination ? source - destination : destination - source;

@@ -3,10 +3,11 @@
  *
  * @module
  */
+import type { Driver } from "../../driver.ts";
 import { allocationOf, type DeviceBuffer } from "../../memory/device_buffer.ts";
 import { bytesOfHost, HostBuffer, lifetimeOfHost } from "../../memory/transfers/host_buffer.ts";
 import type { Session } from "../../session.ts";
-import { cannot, ignoreLoss } from "../../support/driver_errors.ts";
+import { cannot } from "../../support/driver_errors.ts";
 import { CudaError, cudaErrorNumbers, explainedError } from "../../support/errors.ts";
 import { RangeError, TypeError } from "../../support/program_errors.ts";
 import { shown } from "../../support/validation.ts";
@@ -336,7 +337,7 @@ export class ExecParameters {
       for (; sent < changed.length; sent++) changed[sent]!.send(driver, exec);
     } catch (error) {
       this.#undo();
-      for (const node of changed.slice(0, sent)) ignoreLoss(() => node.send(driver, exec));
+      for (const node of changed.slice(0, sent)) sendBack(node, driver, exec);
       throw this.#refusal(error, changed[sent]!);
     }
   }
@@ -409,6 +410,15 @@ export class ExecParameters {
       : undefined;
     if (node !== undefined) this.#nodes.set(handle, node);
     return node;
+  }
+}
+
+/** Gives CUDA the parameters that a node had. */
+function sendBack(node: ExecNode, driver: Driver, exec: bigint): void {
+  try {
+    node.send(driver, exec);
+  } catch {
+    // The device is lost, or the memory was freed: the graph is not launched before that is replaced.
   }
 }
 

@@ -160,7 +160,7 @@ class Copies {
 
   /** Returns the operation of a fill. */
   fillOperation(to: Uint8Array | Uint16Array | Uint32Array, value: number): GraphOperation {
-    const ofNode = { type: graphNodeType.memset, memory: this.#stateOf(to) };
+    const ofNode = { type: graphNodeType.memset, memory: this.#stateOf(to), fixed: [1] };
     return this.#inSlices(ofNode, to.length, (begin, end) => {
       to.fill(value, begin, end);
       this.#noteFill(to.subarray(begin, end));

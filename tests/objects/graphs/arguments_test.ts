@@ -292,6 +292,30 @@ testOnEachDriver("new memory becomes the graph's, and memory that was replaced i
   assertThrows(() => exec.update({ x: y }), ReferenceError, "it was disposed");
 });
 
+testOnEachDriver("a copy whose other end was freed is changed together with it", async (cuda) => {
+  using place = placeIn(cuda);
+  const { stream, pool, saxpy, array, first } = place;
+  const [x, z] = [array(1), array(0)];
+  const y = pool.allocateArray(new Float32Array(length), stream);
+  using graph = stream.capture(() => {
+    saxpy.launch({ grid: 1, block: length, stream }, length, 1, x, x.as(Float32Array));
+    y.copyFrom(x, stream);
+  }, { arguments: { x, y } });
+  using exec = graph.instantiate();
+  y.free();
+  assertThrows(
+    () => exec.update({ x: array(5) }),
+    ReferenceError,
+    "Cannot change the copy of 256 bytes in a graph: it uses a buffer of 256 bytes that was freed; replace that in the",
+  );
+  exec.update({ x: array(7), y: z });
+  exec.launch(stream);
+  assertEquals([await first(z), await first(x)], [14, 1]);
+  exec.update({ x });
+  exec.launch(stream);
+  assertEquals([await first(z), await first(x)], [2, 2]);
+});
+
 testOnEachDriver("executable graphs of one graph and of its clone have arguments of their own", async (cuda) => {
   using place = placeIn(cuda);
   const { stream, saxpy, array, first } = place;
