@@ -280,7 +280,10 @@ export function graphCalls(cuda: DriverFunctions, { makeCurrent, check, placesOf
       return wordOut[0]!;
     },
     graphAddMemAllocNode(graph, dependencies, props, accesses, byteLength) {
-      if (props.location.type === memLocationType.device) makeCurrent(props.location.id);
+      check(cuda.cuDeviceGetCount(out), "cudaGetDeviceCount");
+      const { type, id } = props.location;
+      // CUDA answers for a device that there is not.
+      if (type === memLocationType.device && id >= 0 && id < intOut[0]!) makeCurrent(id);
       const bytes = new Uint8Array(memAllocNodeParamsLayout.byteLength);
       const view = new DataView(bytes.buffer);
       const descriptions = encodeAccess(accesses);

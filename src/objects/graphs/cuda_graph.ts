@@ -531,8 +531,20 @@ export class CudaGraph<Arguments extends GraphArguments = Record<never, never>> 
     if (root.end !== undefined) return;
     const { handle } = this.#parts;
     root.end = "it was disposed";
-    ignoreLoss(() => this.#session.driver.graphDestroy(handle));
+    if (root.executables === 0) ignoreLoss(() => this.#session.driver.graphDestroy(handle));
+    else this.#destroyLater(handle);
     root.release?.();
+  }
+
+  /** CUDA changes nodes of executable graphs only while the graph that they were made of exists. */
+  #destroyLater(handle: bigint): void {
+    const session = this.#session;
+    const kept: OpenedObject = { kind: "graph", release: (driver) => driver.graphDestroy(handle) };
+    session.opened.add(kept);
+    this.#parts.root.onUnused = () => {
+      session.opened.delete(kept);
+      ignoreLoss(() => session.driver.graphDestroy(handle));
+    };
   }
 }
 
@@ -876,10 +888,10 @@ export class CudaGraphExec<Arguments extends GraphArguments = Record<never, neve
     if (this.#handle === undefined) return;
     const handle = this.#handle;
     this.#handle = undefined;
-    this.#root.executables--;
     const session = this.#session;
     session.opened.delete(this.#opened);
     ignoreLoss(() => session.driver.graphExecDestroy(handle));
+    if (--this.#root.executables === 0) this.#root.onUnused?.();
     this.#letGo();
   }
 }

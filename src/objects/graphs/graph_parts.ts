@@ -28,6 +28,8 @@ export class RootGraph {
   hasConditions = false;
   /** The number of executable graphs that were made of the graph and are not disposed. */
   executables = 0;
+  /** Call when the last of them is disposed. */
+  onUnused: (() => void) | undefined;
   /** Call when the program can use the graph no more: what the graph uses is released. The graph is not destroyed. */
   release: (() => void) | undefined;
   /** Whether a node is being added: kernels may get a `GraphCondition` of the graph. */
