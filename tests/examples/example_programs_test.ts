@@ -236,6 +236,14 @@ testPrograms("managed_memory computes tasks on the host and on the device, in th
   assertEquals([host!.length, device!.length, lines.at(-1)], [2, 2, "All results of 4 tasks are right"]);
 });
 
+testPrograms("zero_copy adds numbers in the host's memory", async ({ run }) => {
+  for (const option of [[], ["--registered"]]) {
+    const { code, lines, errors } = await run("zero_copy", ["--elements", "5000", ...option]);
+    assertEquals(code, 0, errors);
+    assertMatch(lines[0]!, /^All 5000 sums are right, in (page-locked|registered) memory$/);
+  }
+});
+
 testPrograms("system_wide_atomics loses no change of the host or of the kernel", async ({ run }) => {
   const { code, lines, errors } = await run("system_wide_atomics", ["--threads", "100", "--loops", "7"]);
   assertEquals(code, 0, errors);
