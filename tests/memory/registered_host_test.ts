@@ -19,7 +19,7 @@ const memories: Readonly<Record<string, () => ArrayBuffer | SharedArrayBuffer | 
   "memory of WebAssembly": () => new WebAssembly.Memory({ initial: 1 }).buffer,
   "shared memory of WebAssembly": () => new WebAssembly.Memory({ initial: 1, maximum: 2, shared: true }).buffer,
   "a typed array": () => new Float32Array(2 * byteLength).subarray(1001, 1001 + byteLength / 4),
-  "a DataView": () => new DataView(new ArrayBuffer(2 * byteLength), 4097, byteLength),
+  "a DataView": () => new DataView(new ArrayBuffer(2 * byteLength), 4100, byteLength),
 };
 
 function bytesOf(memory: ArrayBuffer | SharedArrayBuffer | ArrayBufferView): Uint8Array {
