@@ -184,6 +184,9 @@ export class PitchedArray<T extends TypedArray = TypedArray> implements Disposab
   readonly byteOffset: number;
   /** Whether disposing of the rows frees the memory. */
   readonly #isOwner: boolean;
+  /** The memory of a `DeviceBuffer`. */
+  readonly #allocation: Allocation | undefined;
+  readonly #offset: bigint;
 
   static {
     const isInstance = (object: object): boolean => #isOwner in object;
@@ -198,7 +201,7 @@ export class PitchedArray<T extends TypedArray = TypedArray> implements Disposab
     refuseProperty(this, "stream", { isInstance, why: "it uses that of its buffer; give one to each call" });
     allocationOfRows = (value) => {
       const isRows = typeof value === "object" && value !== null && #isOwner in value;
-      return isRows ? allocationOf(value.buffer as unknown) : undefined;
+      return isRows ? value.#allocation : undefined;
     };
     placeOfRows = (rows) => ({ place: rows.#place(), shape: rows.#size() });
     setPitchedView((buffer, type, size, options) =>
@@ -241,6 +244,8 @@ export class PitchedArray<T extends TypedArray = TypedArray> implements Disposab
     this.slicePitch = slicePitch;
     this.byteOffset = byteOffset;
     this.#isOwner = isOwner;
+    this.#allocation = allocationOf(buffer as unknown);
+    this.#offset = BigInt(byteOffset);
   }
 
   /**
@@ -249,7 +254,7 @@ export class PitchedArray<T extends TypedArray = TypedArray> implements Disposab
    * @throws {ReferenceError} If the buffer was freed
    */
   get address(): bigint {
-    return this.buffer.address + BigInt(this.byteOffset);
+    return this.buffer.address + this.#offset;
   }
 
   /**
@@ -436,10 +441,11 @@ export class PitchedArray<T extends TypedArray = TypedArray> implements Disposab
 
   /** Returns the rows for copies. Throws if the buffer was freed. */
   #place(): RowsPlace {
-    const { buffer, pitch, slicePitch } = this;
-    if (!isHostBuffer(buffer)) return { allocation: allocationOf(buffer), address: this.address, pitch, slicePitch };
+    const { pitch, slicePitch } = this;
+    const allocation = this.#allocation;
+    if (allocation !== undefined) return { allocation, address: this.address, pitch, slicePitch };
     const begin = this.byteOffset;
-    const bytes = bytesOfHost(buffer).subarray(begin, begin + spanOf(this.#size(), this));
+    const bytes = bytesOfHost(this.buffer as HostBuffer).subarray(begin, begin + spanOf(this.#size(), this));
     return { bytes, pitch, slicePitch };
   }
 
@@ -552,8 +558,8 @@ export function byteLengthOfRows(rows: PitchedArray): number {
 }
 
 /** Returns the session that the memory of rows belongs to. */
-export function sessionOfRows({ buffer }: PitchedArray<TypedArray>): Session {
-  return isHostBuffer(buffer) ? sessionOfHost(buffer) : allocationOf(buffer).session;
+export function sessionOfRows(rows: PitchedArray<TypedArray>): Session {
+  return allocationOfRows(rows)?.session ?? sessionOfHost(rows.buffer as HostBuffer);
 }
 
 function isHostBuffer(buffer: DeviceBuffer | HostBuffer): buffer is HostBuffer {

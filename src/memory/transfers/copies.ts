@@ -159,7 +159,7 @@ function checkOverlap({ allocation, address: from }: CopyPlace, { address: to }:
 }
 
 /** Returns whether other allocations can refer to the same memory: it was wrapped, or is mapped in an address range. */
-function canShare({ owner }: Allocation): boolean {
+export function canShare({ owner }: Allocation): boolean {
   return owner.isForeign === true || owner.accessOf !== undefined;
 }
 

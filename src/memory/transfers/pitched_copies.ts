@@ -8,7 +8,7 @@ import type { CudaStream } from "../../objects/streams/cuda_stream.ts";
 import type { Session } from "../../session.ts";
 import { RangeError } from "../../support/program_errors.ts";
 import type { Allocation } from "../allocation.ts";
-import { copyBetween, copyFromHost, copyToHost, deviceForHostCopy } from "./copies.ts";
+import { canShare, copyBetween, copyFromHost, copyToHost, deviceForHostCopy } from "./copies.ts";
 import type { ElementBits } from "./elements.ts";
 import type { Piece } from "./reads.ts";
 import {
@@ -60,7 +60,9 @@ function distanceBetween(source: RowsPlace, target: RowsPlace): number | undefin
   if ("bytes" in source && "bytes" in target) {
     return source.bytes.buffer === target.bytes.buffer ? target.bytes.byteOffset - source.bytes.byteOffset : undefined;
   }
-  return "bytes" in source || "bytes" in target ? undefined : Number(target.address - source.address);
+  if ("bytes" in source || "bytes" in target) return undefined;
+  const { allocation: from } = source, { allocation: to } = target;
+  return from === to || canShare(from) || canShare(to) ? Number(target.address - source.address) : undefined;
 }
 
 /** Enqueues a copy of rows that do not overlap. */
@@ -80,11 +82,12 @@ export function enqueueRows(
   const { driver, captures } = session;
   const copy = { source: pitched(source, from, size), destination: pitched(target, to, size), ...size };
   const handle = stream.unsafeHandle;
-  const [fromDevice, toDevice] = [deviceOfRows(source), deviceOfRows(target)];
+  const fromDevice = deviceOfRows(source), toDevice = deviceOfRows(target);
   if (fromDevice !== undefined && toDevice !== undefined && fromDevice !== toDevice && !captures.isActive) {
     driver.memcpy3DPeerAsync(stream.device.ordinal, copy, toDevice, fromDevice, handle);
   } else driver.memcpy3DAsync(currentDeviceOf(source, target, stream), copy, handle);
-  for (const place of [source, target]) noteUse(session, place, stream);
+  noteUse(session, source, stream);
+  noteUse(session, target, stream);
 }
 
 /** Returns a copy of rows as the driver takes it, and in one row if there are no gaps. */
@@ -102,9 +105,9 @@ export function deviceOfRows(place: RowsPlace): number | undefined {
 
 /** Returns the device to make current for a copy: that of the memory, if only one end is a device's. */
 export function currentDeviceOf(source: RowsPlace, target: RowsPlace, stream: CudaStream): number {
-  const onDevices = [source, target].filter((place): place is DeviceRows => deviceOfRows(place) !== undefined);
-  const [only] = onDevices;
-  return onDevices.length === 1 ? deviceForHostCopy(only!.allocation, stream).ordinal : stream.device.ordinal;
+  const isSource = deviceOfRows(source) !== undefined, isTarget = deviceOfRows(target) !== undefined;
+  if (isSource === isTarget) return stream.device.ordinal;
+  return deviceForHostCopy(((isSource ? source : target) as DeviceRows).allocation, stream).ordinal;
 }
 
 function pitched(place: RowsPlace, distances: RowsDistances, size: RowsShape): PitchedMemory {

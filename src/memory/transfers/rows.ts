@@ -59,6 +59,8 @@ export function simplifiedRows<Ends extends readonly RowsDistances[]>(
   ends: Ends,
 ): { size: RowsShape; ends: { readonly [Index in keyof Ends]: RowsDistances } } {
   let { width, height, depth } = size;
+  // The usual case costs no more than a look: two dimensions, and gaps.
+  if (depth === 1 && height > 1 && ends.some(({ pitch }) => pitch !== width)) return { size, ends: ends as never };
   let pitches = ends.map(({ pitch }) => pitch), slicePitches = ends.map(({ slicePitch }) => slicePitch);
   const mergeSlices = () => {
     [height, depth, pitches] = [depth, 1, slicePitches];
