@@ -387,8 +387,10 @@ export class CudaGraph<Arguments extends GraphArguments = Record<never, never>> 
    * ```
    */
   addConditional(condition: GraphCondition, options: ConditionalOptions): GraphNode {
+    // An executable graph changes nodes of bodies, too, so it has the notes of all.
+    const { root, notes } = this.#parts;
     const createBody = (handle: bigint) =>
-      new CudaGraph(this.#session, { device: this.device, handle, root: this.#parts.root, around: this.#parts });
+      new CudaGraph(this.#session, { device: this.device, handle, root, notes, around: this.#parts });
     return addConditional(this.#parts, condition, { options, createBody });
   }
 

@@ -63,7 +63,7 @@ function placeIn(cuda: Cuda): Place {
 
 testOnEachDriver("kernels decide which bodies run, and how often", async (cuda) => {
   using place = placeIn(cuda);
-  const { graph, kernel, cell, set, results } = place;
+  const { stream, cells, graph, kernel, cell, set, results } = place;
   // Cell 0 chooses one of two bodies, cell 1 one of three or none, and cell 2 is how often a third one runs.
   const [choice, selection] = [graph.createCondition(), graph.createCondition()];
   const repeated = graph.createCondition({ defaultValue: 1 });
@@ -100,6 +100,15 @@ testOnEachDriver("kernels decide which bodies run, and how often", async (cuda) 
   const filled = selected.bodies[1]!.nodes[0]!;
   exec.setEnabled(filled, false);
   assert(!exec.isEnabled(filled));
+  // Nodes of bodies are changed like those around them.
+  exec.setParameters(selected.bodies[0]!.nodes[0]!, { target: cell(4), value: 77 });
+  exec.setParameters(atEnd.bodies[0]!.nodes[0]!, { args: [cell(5), cell(7), 2] });
+  for (const [selector, expected] of [[0, 77], [1, 0]] as const) {
+    cells.copyFrom(Uint32Array.of(1, selector, 2, 0, 0, 0, 0, 0), stream);
+    exec.launch(stream);
+    const result = await cells.toTypedArray({ stream });
+    assertEquals([...result.subarray(3, 6)], [10, expected, 2]);
+  }
   assertThrows(() => graph.instantiate(), Error, "a graph with conditions has one executable graph");
 });
 
