@@ -70,9 +70,10 @@ testByLocation("a pool is made current for its location and kind, until it is di
       assertEquals(pool.location, location);
       cuda.setCurrentPool(pool.location, pool);
       assert(cuda.getCurrentPool(location, { type }) === pool);
-      assert(cuda.getDefaultPool(location, { type }) === before);
+      assert(cuda.getDefaultPool(location, { type }) === before, `${type} ${JSON.stringify(location)}`);
     }
-    assert(cuda.getCurrentPool(location, { type }) === before);
+    const name = `${type} ${JSON.stringify(location)}`;
+    assert(cuda.getCurrentPool(location, { type }) === before, name);
     // A pool that still has a buffer is not current any more either.
     const kept = create();
     cuda.setCurrentPool(location, kept);

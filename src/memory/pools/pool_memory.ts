@@ -413,6 +413,8 @@ export class PoolMemory {
   }
 
   #destroy(driver: Driver, handle: bigint): void {
+    // Driver 580 does not do this for each location when it destroys a pool.
+    if (this.currentAt !== undefined) this.#resetCurrentPool(driver, handle);
     // A pool that cannot be destroyed is trimmed, which releases its memory. Its handle leaks until the process exits.
     if (!this.isUndestroyable) return driver.memPoolDestroy(handle);
     this.#resetCurrentPool(driver, handle);
