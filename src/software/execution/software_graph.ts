@@ -448,9 +448,9 @@ export class ExecutableGraph {
     });
   }
 
-  /** Returns the node that a node of the graph has become. */
+  /** Returns the node that a node of the graph has become. Undefined once the graph is destroyed. */
   node(handle: bigint): { operation: GraphOperation; isEnabled: boolean } | undefined {
-    return this.#nodes.find(handle);
+    return this.#graph.isDestroyed ? undefined : this.#nodes.find(handle);
   }
 
   /** Sets whether launches run a node. */
@@ -461,7 +461,7 @@ export class ExecutableGraph {
 
   /** Replaces the operation of a node. Returns whether the operation can replace the previous one. */
   replace(handle: bigint, operation: GraphOperation): boolean {
-    const found = this.#nodes.find(handle);
+    const found = this.#graph.isDestroyed ? undefined : this.#nodes.find(handle);
     if (found?.operation.type !== operation.type || obstacleBetween(found.operation, operation) !== 0) return false;
     this.#plan = undefined;
     if (found.child === undefined) {

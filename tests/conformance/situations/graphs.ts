@@ -975,6 +975,24 @@ export const situations: readonly Situation[] = [
       return answers;
     },
   },
+  {
+    name: "an executable graph changed, updated and launched after its graph was destroyed",
+    run({ driver }) {
+      const { graph, launchOf, addKernel, address, instantiate, bytesAfter } = prepareGraph(driver);
+      const node = addKernel(3), fill = driver.graphAddMemsetNode(0, graph, [node], fillOf(address, 5, 4));
+      const exec = instantiate();
+      const other = driver.graphClone(graph);
+      driver.graphDestroy(graph);
+      const answers = attemptEach({
+        kernel: () => driver.graphExecKernelNodeSetParams(exec, node, launchOf(2)),
+        fill: () => driver.graphExecMemsetNodeSetParams(0, exec, fill, fillOf(address, 6, 4)),
+        disable: () => driver.graphNodeSetEnabled(exec, node, false),
+        "is enabled": () => String(driver.graphNodeGetEnabled(exec, node)),
+        update: () => driver.graphExecUpdate(exec, other),
+      });
+      return { ...answers, bytes: bytesAfter(exec, 8) };
+    },
+  },
   ...Object.entries(actionsOnFreedMemory).map(([name, act]): Situation => ({
     name: `${name} in freed memory`,
     run({ driver }) {
