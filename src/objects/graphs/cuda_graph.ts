@@ -746,12 +746,12 @@ export class CudaGraphExec<Arguments extends GraphArguments = Record<never, neve
     this.#lost = undefined;
     this.#memory = this.#memoryOf(graph);
     const notes = notesAs(this.graph, graph);
-    const { named, bodies } = partsOf(graph);
+    const { named } = partsOf(graph);
     const places = notes === undefined
       ? noPlaces
       : graph === this.graph
       ? partsOf(graph).places
-      : placesOf(named, { notes, bodies });
+      : placesOf(named, notes);
     this.#parameters = this.#parametersOf({ notes, named, places });
     this.#updated = { graph, version };
   }
@@ -900,11 +900,13 @@ export class CudaGraphExec<Arguments extends GraphArguments = Record<never, neve
 
 /**
  * Returns what the nodes of a graph run after an update by another graph. Undefined if it is not known, because one of
- * the graphs was disposed, or their nodes were not added in the same order.
+ * the graphs was disposed, their nodes were not added in the same order, or they have conditional nodes.
  */
 function notesAs(graph: CudaGraph, other: CudaGraph): NodeNotes | undefined {
   if (graph === other) return partsOf(graph).notes;
   if (partsOf(graph).hasEnded || partsOf(other).hasEnded) return undefined;
+  // The notes have the nodes of bodies, too, and the shapes do not.
+  if (partsOf(graph).root.hasConditions) return undefined;
   const [own, others] = [partsOf(graph).shape, partsOf(other).shape];
   if (own.edges !== others.edges) return undefined;
   const known = partsOf(other).notes;

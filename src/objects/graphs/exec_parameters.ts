@@ -428,8 +428,8 @@ function keyOf(handle: bigint, end: CopyEnd | undefined): string {
 
 function refuseUnknown(action: string): never {
   throw new TypeError(
-    `Cannot ${action} the graph: it was updated by a graph that has its nodes in another order, or after its own graph ` +
-      "was disposed",
+    `Cannot ${action} the graph: it was updated by a graph that has its nodes in another order or has conditional nodes, ` +
+      "or after its own graph was disposed",
   );
 }
 

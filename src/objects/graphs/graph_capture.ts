@@ -268,7 +268,8 @@ export class GraphCapture<Arguments extends GraphArguments = Record<never, never
         throw explainedError(number, "cudaStreamEndCapture", `the graph is incomplete: ${root.end}`);
       }
       if (this.#into !== undefined) {
-        this.#into.named = new Map([...this.#into.named, ...this.#named]);
+        const { outermost } = this.#into;
+        if (this.#named.size > 0) outermost.named = new Map([...outermost.named, ...this.#named]);
         return this.#into.graph as CudaGraph<Arguments>;
       }
       const isNew = this.#graph === undefined;
@@ -402,7 +403,9 @@ export function beginCapture<Arguments extends GraphArguments>(
     );
   }
   const target = checkTarget(into, dependencies, session);
-  const named = values === undefined ? noArguments : namedArgumentsOf(values, { session, into: target.into });
+  const named = values === undefined
+    ? noArguments
+    : namedArgumentsOf(values, { session, into: target.into?.outermost });
   try {
     if (target.into !== undefined) checkNotCaptured(target.into);
     return new GraphCapture<Arguments>(session, { stream, named, mode: modes[mode], ...target });

@@ -157,7 +157,7 @@ export class GraphParts {
     const { version } = this.root;
     const { notes, named } = this;
     if (this.#places?.version !== version || this.#places.named !== named) {
-      this.#places = { version, named, found: placesOf(named, { notes, bodies: this.bodies }) };
+      this.#places = { version, named, found: placesOf(named, notes) };
     }
     return this.#places.found;
   }
@@ -174,11 +174,9 @@ export class GraphParts {
     return node;
   }
 
-  /** What the nodes of the bodies of conditional nodes run, at any depth. */
-  get bodies(): NodeNotes[] {
-    return [...this.#nodes.values()].flatMap(({ bodies }) => {
-      return bodies.map(partsOf).flatMap(({ notes, bodies }) => [notes, ...bodies]);
-    });
+  /** The graph that is no body: itself, or the one with the node whose body this is, at any depth. */
+  get outermost(): GraphParts {
+    return this.around?.outermost ?? this;
   }
 
   /** Call when a node was removed. */

@@ -53,7 +53,7 @@ export function namedArgumentsOf(
   { session, into }: {
     readonly session: Session;
     /** The program's graph to which the work is added. */
-    readonly into: { readonly named: NamedArguments; readonly around: unknown } | undefined;
+    readonly into: { readonly named: NamedArguments } | undefined;
   },
 ): NamedArguments {
   if (typeof values !== "object" || values === null || isArgument(values) || Array.isArray(values)) {
@@ -64,12 +64,6 @@ export function namedArgumentsOf(
     );
   }
   const found = new Map<string, NamedArgument>();
-  if (into?.around !== undefined) {
-    throw new TypeError(
-      "Cannot capture a stream with arguments into the body of a conditional node: CUDA changes no nodes of bodies; " +
-        "let kernels read what changes from memory",
-    );
-  }
   for (const [name, value] of Object.entries(values)) {
     if (into?.named.has(name)) {
       throw new TypeError(
@@ -244,14 +238,10 @@ export interface ArgumentPlaces {
 
 export const noPlaces: ArgumentPlaces = { places: new Map(), fixed: new Map() };
 
-/** Returns where nodes use each argument. `bodies` are the nodes of the bodies of conditional nodes. */
-export function placesOf(
-  named: NamedArguments,
-  { notes, bodies }: { readonly notes: NodeNotes; readonly bodies: readonly NodeNotes[] },
-): ArgumentPlaces {
+/** Returns where nodes use each argument. */
+export function placesOf(named: NamedArguments, notes: NodeNotes): ArgumentPlaces {
   const finder = new PlaceFinder(named);
   finder.add(notes, undefined);
-  for (const body of bodies) finder.add(body, "the body of a conditional node");
   return finder;
 }
 

@@ -5,6 +5,7 @@ import {
   type Cuda,
   type CudaDevice,
   CudaError,
+  type CudaGraphExec,
   type CudaKernel,
   type CudaStream,
   type DeviceArray,
@@ -414,6 +415,41 @@ testOnEachDriver("arguments are given to launches of their own capture only, and
   freed.free();
   assertThrows(capture({ freed }), ReferenceError, "it was freed");
   assertEquals(stream.isCapturing, false);
+});
+
+testOnEachDriver("captures into one graph, and into a body of it, add arguments", async (cuda) => {
+  using place = placeIn(cuda);
+  const { gpu, stream, saxpy, array, first } = place;
+  const [x, y, five] = [array(1), array(0), array(5)];
+  const launch = { grid: 1, block: length, stream };
+  using graph = gpu.createGraph();
+  const fill = graph.addFill(y, 1);
+  const same = stream.capture(({ arguments: { a } }) => saxpy.launch(launch, length, a, x, y), {
+    into: graph,
+    dependencies: [fill],
+    arguments: { a: 2, x },
+  });
+  assertStrictEquals<unknown>(same, graph);
+  const into = (name: string) => () => {
+    stream.capture(() => {
+      throw new Error("dropped");
+    }, { into: graph, arguments: { [name]: 1 } });
+  };
+  assertThrows(into("a"), TypeError, 'an argument "a" into a graph that has one already: use another name');
+  assertThrows(into("c"), Error, "dropped");
+  const condition = graph.createCondition({ defaultValue: 1 });
+  const conditional = graph.addConditional(condition, { type: "if", dependencies: [graph.nodes[1]!] });
+  stream.capture(({ arguments: { b } }) => saxpy.launch(launch, length, b, x, y), {
+    into: conditional.bodies[0]!,
+    arguments: { b: 10 },
+  });
+  using exec = graph.instantiate() as CudaGraphExec<{ a: number; b: number; x: DeviceArray<Float32Array> }>;
+  exec.launch(stream);
+  assertEquals(await first(y), 13);
+  assertThrows(() => exec.update({ c: 1 } as never), TypeError, "its arguments are a, x, b");
+  exec.update({ a: 3, b: 100, x: five });
+  exec.launch(stream);
+  assertEquals(await first(y), 516);
 });
 
 testOnEachDriver("an argument that something uses which CUDA does not change is not updated in part", async (cuda) => {
