@@ -174,7 +174,7 @@ export class GraphParts {
     return node;
   }
 
-  /** The graph that is no body: itself, or the one with the node whose body this is, at any depth. */
+  /** The graph around all bodies: itself, or the one with the node whose body this is, at any depth. */
   get outermost(): GraphParts {
     return this.around?.outermost ?? this;
   }
