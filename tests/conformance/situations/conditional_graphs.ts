@@ -365,4 +365,135 @@ export const situations: readonly Situation[] = [
       return { bytes, ...answers, end: endOf(driver, stream) };
     },
   },
+  {
+    name: "a capture into a graph that is invalidated, and one that is not joined, and what is left of the graphs",
+    run({ driver }) {
+      const { stream, other, event, address, fillIn } = prepareConditions(driver);
+      const states = ["invalidated", "not joined"].map((kind) => {
+        const graph = driver.graphCreate();
+        fillIn(graph, 4, 5);
+        driver.streamBeginCaptureToGraph(0, stream, graph, [], streamCaptureMode.relaxed);
+        const disturb = () => {
+          if (kind === "invalidated") return driver.streamQuery(0, stream);
+          driver.eventRecord(0, event, stream);
+          driver.streamWaitEvent(0, other, event);
+          driver.memsetAsync(0, address + 8n, 6, 4, other);
+        };
+        return attemptEach({
+          disturb,
+          end: () => driver.streamEndCapture(0, stream),
+          nodes: () => driver.graphGetNodes(graph).length,
+          instantiate: () => driver.graphInstantiate(graph, 0),
+          destroy: () => driver.graphDestroy(graph),
+        });
+      });
+      return states;
+    },
+  },
+  {
+    name: "a stream captured into a graph, and others meanwhile into the graph and into the body of a node of it",
+    run({ driver }) {
+      const { graph, stream, other, address, decided, bytesAfter } = prepareConditions(driver);
+      const { handle, node } = decided(0);
+      const { bodies } = driver.graphAddConditionalNode(0, graph, [node], { handle, type: choice, size: 1 });
+      const [body] = bodies;
+      const { relaxed } = streamCaptureMode;
+      const answers = attemptEach({
+        "into the graph": () => driver.streamBeginCaptureToGraph(0, stream, graph, [], relaxed),
+        "into the graph again": () => driver.streamBeginCaptureToGraph(0, other, graph, [], relaxed),
+        "into the body": () => driver.streamBeginCaptureToGraph(0, other, body!, [], relaxed),
+        "work in the body": () => driver.memsetAsync(0, address + 4n, 5, 4, other),
+        "work in the graph": () => driver.memsetAsync(0, address + 8n, 6, 4, stream),
+        "end of the body": () => void driver.streamEndCapture(0, other),
+        "end of the graph": () => void driver.streamEndCapture(0, stream),
+      });
+      return { ...answers, bytes: bytesAfter(driver.graphInstantiate(graph, 0), [1]) };
+    },
+  },
+  {
+    name: "nodes and edges of a body removed, and the conditional node",
+    run({ driver }) {
+      const { graph, decided, fillIn, bytesAfter } = prepareConditions(driver);
+      const { handle, node } = decided(0);
+      const conditional = driver.graphAddConditionalNode(0, graph, [node], { handle, type: choice, size: 1 });
+      const [body] = conditional.bodies;
+      const [first, second] = [fillIn(body!, 4, 5), fillIn(body!, 8, 5)];
+      driver.graphAddDependencies(body!, [[first, second]]);
+      const answers = attemptEach({
+        edge: () => driver.graphRemoveDependencies(body!, [[first, second]]),
+        node: () => driver.graphDestroyNode(second),
+        launch: () => bytesAfter(driver.graphInstantiate(graph, 0), [1]).join(),
+        conditional: () => driver.graphDestroyNode(conditional.node),
+        nodes: () => driver.graphGetNodes(graph).length,
+      });
+      return { ...answers, instantiate: errorOf(() => driver.graphInstantiate(graph, 0)) };
+    },
+  },
+  {
+    name: "a child graph with an event, and a copy from a page-locked array, in the body of a conditional node",
+    run({ driver }) {
+      const answers: Record<string, Answer> = {};
+      const pinned = new Uint8Array(driver.hostAlloc(64).buffer, 0, 4);
+      const kinds: Record<string, (parts: ConditionalParts, body: bigint) => unknown> = {
+        "a child with an event": ({ event }, body) => {
+          const child = driver.graphCreate();
+          driver.graphAddEventRecordNode(child, [], event);
+          driver.graphAddChildGraphNode(body, [], child);
+        },
+        "a copy from a page-locked array": ({ address }, body) =>
+          driver.graphAddMemcpyNode(0, body, [], { source: pinned, destination: address, byteLength: 4 }),
+      };
+      for (const [name, add] of Object.entries(kinds)) {
+        const parts = prepareConditions(driver);
+        const { handle, node } = parts.decided(0);
+        const { bodies } = driver.graphAddConditionalNode(0, parts.graph, [node], { handle, type: choice, size: 1 });
+        answers[name] = attemptEach({
+          add: () => void add(parts, bodies[0]!),
+          instantiate: () => driver.graphInstantiate(parts.graph, 0),
+        });
+      }
+      return answers;
+    },
+  },
+  {
+    name: "a graph that fills memory of its parent, in columns of a 64-bit pattern",
+    run({ driver }) {
+      const { graph, address, bytesAfter } = prepareConditions(driver);
+      const props = { handleTypes: 0, location: onDevice(0), maxSize: 0n };
+      const allocated = driver.graphAddMemAllocNode(graph, [], props, [], byteLength);
+      const child = driver.graphCreate();
+      const half = { elementSize: 4, width: 1, height: 4, pitch: 8 } as const;
+      driver.graphAddMemsetNode(0, child, [], { ...half, address: allocated.address, value: 7 });
+      driver.graphAddMemsetNode(0, child, [], { ...half, address: allocated.address + 4n, value: 9 });
+      const filled = driver.graphAddChildGraphNode(graph, [allocated.node], child);
+      driver.graphDestroy(child);
+      const copy = { source: allocated.address, destination: address, byteLength: 16 };
+      const copied = driver.graphAddMemcpyNode(0, graph, [filled], copy);
+      driver.graphAddMemFreeNode(graph, [copied], allocated.address);
+      return bytesAfter(driver.graphInstantiate(graph, 0), []);
+    },
+  },
+  {
+    // May crash: CUDA may use the body at the end of the outer capture. Nothing is destroyed.
+    name: "a capture into a body that is invalidated while the graph around it is captured, and the end of that",
+    run({ driver }) {
+      const { stream, other, address, launchOf } = prepareConditions(driver);
+      const { relaxed } = streamCaptureMode;
+      driver.streamBeginCapture(0, stream, relaxed);
+      const { graph } = driver.streamGetCaptureInfo(0, stream);
+      const handle = driver.graphConditionalHandleCreate(0, graph);
+      driver.launchKernel(Object.assign(launchOf("decide", handle, 0), { stream }));
+      const { dependencies } = driver.streamGetCaptureInfo(0, stream);
+      const added = driver.graphAddConditionalNode(0, graph, dependencies, { handle, type: choice, size: 1 });
+      driver.streamUpdateCaptureDependencies(0, stream, [added.node]);
+      return attemptEach({
+        begin: () => driver.streamBeginCaptureToGraph(0, other, added.bodies[0]!, [], relaxed),
+        query: () => driver.streamQuery(0, other),
+        "end of the body": () => driver.streamEndCapture(0, other),
+        work: () => driver.memsetAsync(0, address + 8n, 6, 4, stream),
+        end: () => void driver.streamEndCapture(0, stream),
+        "another graph": () => driver.graphDestroy(driver.graphCreate()),
+      });
+    },
+  },
 ];
