@@ -70,6 +70,65 @@ export const situations: readonly Situation[] = [
     },
   },
   {
+    name: "captured copies from page-locked memory changed: their source, their target and their size",
+    run({ driver }) {
+      const parts = prepare(driver);
+      const { address, pooled } = parts;
+      const [host, second] = [1, 2].map((byte) => {
+        const memory = driver.hostAlloc(byteLength);
+        const bytes = new Uint8Array(memory.buffer).fill(byte);
+        return bytes;
+      });
+      const { node, exec, bytesAfter } = captured(driver, parts, (stream) => {
+        driver.memcpyHtoDAsync(0, address, host!.subarray(0, 4), stream);
+      });
+      const copy = { source: host!.subarray(0, 4), destination: address, byteLength: 4 };
+      const set = (change: object) => () => driver.graphExecMemcpyNodeSetParams(0, exec, node, { ...copy, ...change });
+      return attemptEach({
+        before: () => bytesAfter(),
+        same: set({}),
+        source: set({ source: second!.subarray(8, 12) }),
+        "its bytes": () => bytesAfter(),
+        target: set({ destination: address + 4n }),
+        "the target's bytes": () => bytesAfter(8),
+        size: set({ source: second!.subarray(0, 8), byteLength: 8 }),
+        "the size's bytes": () => bytesAfter(8),
+        "memory of a pool as the target": set({ destination: pooled }),
+        "page-locked memory by its address": set({ source: driver.hostGetDevicePointer(driver.hostAlloc(64)) }),
+      });
+    },
+  },
+  {
+    name: "captured copies to page-locked memory changed: their source and their target",
+    run({ driver }) {
+      const parts = prepare(driver);
+      const { address, pooled, stream } = parts;
+      const host = new Uint8Array(driver.hostAlloc(byteLength).buffer);
+      const second = new Uint8Array(driver.hostAlloc(byteLength).buffer);
+      driver.memsetAsync(0, address, 5, 4, stream);
+      driver.memsetAsync(0, pooled, 6, 4, stream);
+      driver.streamSynchronize(0, stream);
+      const { node, exec, bytesAfter } = captured(driver, parts, () => {
+        driver.memcpyDtoHAsync(0, host.subarray(0, 4), address, stream);
+      });
+      const copy = { source: address, destination: host.subarray(0, 4), byteLength: 4 };
+      const set = (change: object) => () => driver.graphExecMemcpyNodeSetParams(0, exec, node, { ...copy, ...change });
+      const launch = (memory: Uint8Array) => () => {
+        bytesAfter();
+        return memory.subarray(0, 8).join();
+      };
+      return attemptEach({
+        before: launch(host),
+        same: set({}),
+        target: set({ destination: second.subarray(4, 8) }),
+        "its bytes": launch(second),
+        source: set({ source: address + 4n }),
+        "the source's bytes": launch(host),
+        "memory of a pool as the source": set({ source: pooled }),
+      });
+    },
+  },
+  {
     name: "captured copies between addresses changed: in the memory of one pool, of two pools and of none",
     run({ driver }) {
       const parts = prepare(driver);
