@@ -24,8 +24,12 @@ test("Deno says to each call what tsc says", { skip: withoutDeno, long: true }, 
   const calls = refusedCalls();
   const errors = errorsOfCalls(calls, checkWithDeno());
   // The first line of a message is the same; what explains it differs between versions of the compiler.
-  const seen = calls.map((call, index) => firstLines(formatRefusal(call, errors[index]!)));
-  assertEquals(seen, [...recorded.values()].map(firstLines));
+  // So do the order of a union's types, which depends on the order of modules, and the place where no overload matches.
+  const comparable = (text: string) =>
+    firstLines(text).replaceAll(/'[^']*'/g, (type) => type.slice(1, -1).split(" | ").sort().join(" | "))
+      .replace(/\n *\^(?=\nTS2769: )/, "");
+  const seen = calls.map((call, index) => comparable(formatRefusal(call, errors[index]!)));
+  assertEquals(seen, [...recorded.values()].map(comparable));
 });
 
 test("a call that compiles is noticed, and so is an error outside the calls", () => {
