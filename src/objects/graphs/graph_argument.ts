@@ -28,14 +28,15 @@ export type BoundArgument<T> = T extends DeviceBuffer | HostBuffer ? T : GraphAr
  * The values that an argument can get after the capture: any number for a number, and arrays of the same elements,
  * whichever memory these are in.
  */
-export type ArgumentUpdate<T> = T extends DeviceArray<infer Elements> ? DeviceArray<AnyOf<Elements>>
+export type ArgumentUpdate<T> = T extends DeviceArray<infer Elements>
+  // The type of typed arrays without that of their memory: `Float32Array` for a `Float32Array<ArrayBuffer>`.
+  ? DeviceArray<
+    TypedArray extends infer All ? All extends TypedArray ? Elements extends All ? All : never : never : never
+  >
   : T extends number ? number
   : T extends bigint ? bigint
   : T extends boolean ? boolean
   : T;
-
-/** The type of typed arrays without the type of their memory: `Float32Array` for a `Float32Array<ArrayBuffer>`. */
-type AnyOf<Elements, All = TypedArray> = All extends TypedArray ? Elements extends All ? All : never : never;
 
 /**
  * The arguments of a launch: for each parameter a value or, for a graph, an argument of the graph or a condition.

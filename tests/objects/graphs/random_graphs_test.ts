@@ -22,6 +22,11 @@ import { type Kernels, ptx } from "./graph_kernels.ts";
 const cellCount = 8;
 const memoryCells = 4;
 const mostDepth = 2;
+/**
+ * A cell that stands for all loops. The driver 580 of CUDA 13.0 fails with `cudaErrorLaunchFailure` for loops that nothing
+ * orders, in a C++ program as well.
+ */
+const loops = -1;
 const one = { grid: 1, block: 1 };
 
 /** A piece of work: one node, or two. */
@@ -162,7 +167,7 @@ class Builder implements Disposable {
     const used = usedBy(steps);
     return {
       reads: used.reads,
-      writes: [...used.writes, counter],
+      writes: [...used.writes, counter, loops],
       run: (values) => {
         for (let turn = 0; turn < turns; turn++) steps.forEach((step) => step.run(values));
         values[counter] = 0;
