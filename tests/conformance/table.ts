@@ -33,6 +33,7 @@ import { situations as poolAttributes } from "./situations/pool_attributes.ts";
 import { situations as poolCreation } from "./situations/pool_creation.ts";
 import { situations as poolExport } from "./situations/pool_export.ts";
 import { situations as poolImport } from "./situations/pool_import.ts";
+import { situations as poolProperties } from "./situations/pool_properties.ts";
 import { situations as poolUsage } from "./situations/pool_usage.ts";
 import { situations as poolsBetweenProcesses } from "./situations/pools_between_processes.ts";
 import { situations as publicObjects } from "./situations/public_objects.ts";
@@ -47,6 +48,7 @@ import { situations as waitingBlocks } from "./situations/waiting_blocks.ts";
 const rowsByFile: Readonly<Record<string, readonly Situation[]>> = {
   devices,
   pool_creation: poolCreation,
+  pool_properties: poolProperties,
   default_pools: defaultPools,
   null_pools: nullPools,
   pool_attributes: poolAttributes,

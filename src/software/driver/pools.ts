@@ -13,7 +13,6 @@ import {
   memLocationType,
   memPoolAttribute,
   type MemPoolProps,
-  memPoolUsage,
   type OsHandle,
 } from "../../driver.ts";
 import { cudaErrorNumbers } from "../../support/errors.ts";
@@ -197,10 +196,11 @@ export class Pools {
     const { cudaErrorInvalidValue, cudaErrorMemoryAllocation } = cudaErrorNumbers;
     const isShareable = handleTypes !== memHandleType.none;
     if ((handleTypes & ~(posixFileDescriptor | fabric)) !== 0) fail(cudaErrorInvalidValue, call);
-    if ((usage & ~memPoolUsage.hardwareDecompression) !== 0) fail(cudaErrorInvalidValue, call);
     const isManaged = type === memAllocationType.managed;
     const isCurrentNode = location.type === memLocationType.hostNumaCurrent;
-    if ((isCurrentNode && !isManaged) || (isManaged && maxSize !== 0n)) fail(cudaErrorInvalidValue, call);
+    if ((isCurrentNode && !isManaged) || (isManaged && (maxSize !== 0n || usage !== 0))) {
+      fail(cudaErrorInvalidValue, call);
+    }
     const node = { type: memLocationType.hostNuma, id: onlyNumaNode };
     const place = this.#checkPlace({ location: isCurrentNode ? node : location, type }, call);
     // CUDA shares host pools only if they are bound to a NUMA node, and shares no managed memory.
