@@ -23,8 +23,9 @@ const cellCount = 8;
 const memoryCells = 4;
 const mostDepth = 2;
 /**
- * A cell that stands for all loops. The driver 580 of CUDA 13.0 fails with `cudaErrorLaunchFailure` for loops that nothing
- * orders, in a C++ program as well.
+ * A cell that stands for all loops, and that choices read. The driver 580 of CUDA 13.0 fails with
+ * `cudaErrorLaunchFailure` for some graphs of three conditional nodes that nothing orders, if one is a loop, in a C++
+ * program as well.
  */
 const loops = -1;
 const one = { grid: 1, block: 1 };
@@ -139,7 +140,7 @@ class Builder implements Disposable {
     const bodies = Array.from({ length: size }, () => this.#steps(this.#random(3), cells, depth - 1));
     const used = usedBy(bodies.flat());
     return {
-      reads: [...used.reads, by],
+      reads: [...used.reads, by, loops],
       writes: used.writes,
       run: (values) => {
         const value = values[by]!;
