@@ -162,13 +162,18 @@ nothing_of_a_runtime=(
   tests/compiler/{instructions,lockstep,simd} tests/corpus tests/differential tests/kernels
   tests/compile/{compile_options,cooperating_blocks,sample_programs}_test.ts tests/cli/struct_layouts_test.ts
   tests/software/{fault_places,graphs,random}_test.ts tests/software/collectives/{reduction,refusals}_test.ts
+  # The answers of the software device to each situation. Graphs, and kinds of memory: TypeScript above the driver's calls.
+  # Captures, and memory that the runtime has allocated, run on each runtime.
+  tests/conformance tests/memory/{managed,memory_kinds,memory_samples,pitched,pools_by_location}_test.ts
+  tests/objects/graphs/{arguments,by_hand,conditional_graphs,cupy_counterparts,external_events,node_notes}_test.ts
+  tests/objects/graphs/{node_parameters,random_arguments,random_graphs}_test.ts
   # What the sanitizer finds. Other tests of it have ends of processes, call sites, files, and boards that processes share.
   tests/sanitizer/{initialization,kernel_accesses,memory,race,synchronization,yardsticks}
   tests/sanitizer/random_{graphs,host_memory,order,processes}_test.ts tests/sanitizer/{processes,stream_order}_test.ts
   tests/sanitizer/{collectives,first_threads,offers,skipped_barriers,store,synchronization}_test.ts
   # The caching allocator, above a driver of the tests, and scarce memory. Its slabs are shared on each runtime.
   tests/memory/caching/caching_{allocator,allocator_properties,faults}_test.ts tests/memory/scarce_memory_test.ts
-  # The contents of messages, and what budgets leave to others. Attacks on sockets and descriptors run on each runtime.
+  # The contents of messages, and what budgets leave to others. Attacks on sockets and descriptors run on Bun as well.
   tests/sharing/protocol/{limits,messages,metadata}_test.ts tests/sharing/{claims,sharing_fuzz}_test.ts
   tests/sharing/hostile/{channel_budgets,control_characters,event_budgets,metadata_budgets}_test.ts
   tests/sharing/hostile/{store_budgets,stores,unread_answers}_test.ts tests/sharing/foreign
@@ -177,6 +182,10 @@ nothing_of_a_runtime=(
   tests/sharing/channel/{channel_frames,quarantine}_test.ts
   # What a store decides, and its standbys. That its clients die, reconnect and share memory runs on each runtime.
   tests/sharing/store/{create_once,digests,publication_sets,random_store,store_standby}_test.ts
+  tests/sharing/store/{moved,offloaded}_entries_test.ts tests/sharing/hostile/operators_test.ts
+  # Peers that break the rules: hostile/ has more of them, on Bun as well. What commands print about other processes, and
+  # messages of mistakes: their words are the same in each engine.
+  tests/sharing/sharing_abuse_test.ts tests/cli/{doctor,list,top}_test.ts tests/mistakes
   tests/cli/weights_test.ts
   # Which waits fail when a collective cannot complete. That ranks die, and are noticed, runs on Bun as well.
   tests/collectives/{dependent_streams,driver_differences,failed_enqueue,failed_waits,failed_work}_test.ts
@@ -188,20 +197,23 @@ nothing_of_a_runtime=(
   tests/examples/{sharing_examples,weights_store}_test.ts
 )
 engine_only=(
-  # The software device's compiler, its answers to each situation, and what above it asks for memory and for ranks.
-  tests/compiler tests/conformance tests/collectives tests/examples tests/compile/compile_test.ts
+  # The software device's compiler, and what above it asks for memory and for ranks.
+  tests/compiler tests/collectives tests/examples tests/compile/compile_test.ts
   tests/memory/{allocation,cross_stream_use,elements,export_data,imported_mappings,out_of_memory,wrapped_memory}_test.ts
-  tests/memory/virtual/address_range_test.ts tests/software/{device_heap,fault_messages,kernel_order,pool}_test.ts
-  tests/software/{unsupported_kernels,waiting_blocks}_test.ts tests/software/collectives/collectives_test.ts
+  tests/memory/virtual/address_range_test.ts
+  tests/software/{compiled_modules,device_heap,device_print,distrust,endless_kernels,fault_messages,kernel_faults}_test.ts
+  tests/software/{kernel_order,memory,module,pool,schedule,stream,unsupported_kernels,waiting_blocks}_test.ts
+  tests/software/collectives/{collectives,division,messages}_test.ts
+  tests/sanitizer/{early_results,leak,suppressions,variable_names}_test.ts
   # Compilers and their cache, what is linked, and how launches are described: TypeScript above calls of the driver, and
   # files and processes by the same modules of Node as in Bun. Messages of mistakes, in the words of the same engine.
-  tests/compile/{command_compilers,compile_cache}_test.ts tests/mistakes
+  tests/compile/{command_compilers,compile_cache}_test.ts
   tests/objects/{benchmark,binary_image,instruction_support,kernel_attributes,launch_options,linking}_test.ts
   tests/objects/{module,module_options,shared_memory,struct}_test.ts
-  # Ends of producers and consumers, and memory that a store's clients move. Ends of other processes run here, too.
-  tests/sharing/channel/channel_faults_test.ts tests/sharing/store/{moved,offloaded}_entries_test.ts
+  # Ends of producers and consumers, and peers that attack. Ends of other processes run here, too.
+  tests/sharing/channel/channel_faults_test.ts tests/sharing/hostile
   # What commands print. Those that own a terminal, serve HTTP or start processes run here, too.
-  tests/cli/{command_line,devices,list,top}_test.ts
+  tests/cli/{command_line,devices}_test.ts
 )
 
 test_files() { # test_files EXCLUDED...: all files of tests, but outside of .ci/long for those that these are or contain

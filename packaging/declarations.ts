@@ -97,7 +97,7 @@ export function rollUp(files: ReadonlyMap<string, string>, entry: string, other?
   const texts = [...needed.values()].map(({ declaration: { name, documentation, text } }) => {
     const isType = /^(interface|type) /.test(text);
     const modifiers = (publicNames.has(name) ? "export " : "") + (isType ? "" : "declare ");
-    return `${documentation}${modifiers}${text}`;
+    return `${documentation}${modifiers}${withoutIgnored(text)}`;
   });
   const ignored = texts.find((text) => text.includes("@ignore"));
   if (ignored !== undefined) {
@@ -172,6 +172,13 @@ function parseModule(text: string, path: string): DeclarationModule {
     });
   }
   return { documentation: moduleDocumentation, declarations, imports, reexports };
+}
+
+/** Leaves the comments `@ignore` out of overloads of methods that have others: they are kept, but not shown in docs. */
+function withoutIgnored(text: string): string {
+  return text.replaceAll(/ {4}\/\*\* @ignore \*\/\n {4}(\w+)\(/g, (whole, name: string, offset: number) => {
+    return text.slice(0, offset).includes(`\n    ${name}(`) ? `    ${name}(` : whole;
+  });
 }
 
 /**

@@ -278,6 +278,7 @@ export class DeviceBuffer implements Disposable {
    *
    * @example
    * ```ts ignore
+   * using table = cuda.device(0).allocateManaged(2 ** 20);
    * table.advice.readMostly = true; // each device that reads it gets a copy
    * table.advice.accessedBy = cuda.devices;
    * console.log(table.advice.preferredLocation);

@@ -13,8 +13,8 @@ const noPython = python === undefined && "there is no python3, or it is older th
 /** Python asks nothing of the runtime that starts it. */
 const notDeno = !("Deno" in globalThis) && "the same tests run where this one runs in Deno";
 
-/** The module that takes as long as all others: the long run has it. */
-const longModules: readonly string[] = ["test_hostile"];
+/** A module that takes as long as all others, and the programs for GPUs on the software device: the long run has them. */
+const longModules: readonly string[] = ["test_hostile", "test_gpu_checks"];
 
 test("the Python package passes its unit tests", { skip: notDeno || noPython }, async () => {
   const modules = readdirSync(folder).filter((name) => /^test_.*\.py$/.test(name)).map((name) => name.slice(0, -3));

@@ -9,7 +9,7 @@ import { Random } from "../differential/random.ts";
 import { isLong, test } from "../support/test.ts";
 
 const bufferBytes = 64, mostNodes = 9;
-const graphs = isLong ? 5000 : 120;
+const graphs = isLong ? 5000 : 40;
 
 interface Range {
   readonly buffer: number;

@@ -330,7 +330,7 @@ static int is_expected(const char *config) {
 }
 
 int cuLaunchKernelEx(const char *config, void *function, void **parameters, void **extra) {
-  return is_expected(config) && parameters == NULL && extra != NULL ? success : invalid_value;
+  return is_expected(config) && (parameters == NULL) != (extra == NULL) ? success : invalid_value;
 }
 
 int cuOccupancyMaxActiveClusters(int *out, void *function, const char *config) {

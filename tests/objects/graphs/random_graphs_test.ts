@@ -291,10 +291,10 @@ const schedules: readonly Schedule[] = ["oldest", "newest", "random:1"];
 for (const [index, schedule] of schedules.entries()) {
   test(`random graphs by hand do what plain JavaScript does, schedule ${schedule}`, () => {
     using cuda = new CudaObject(new Session(new SoftwareDriver({ devices: 1, peers: true, schedule })));
-    playAll(cuda, { seed: index + 1, count: isLong ? 2500 : 40 });
+    playAll(cuda, { seed: index + 1, count: isLong ? 2500 : 15 });
   });
 }
 
 testOnEachDriver("random graphs by hand do what plain JavaScript does", (cuda) => {
-  playAll(cuda, { seed: 10, count: isLong ? 2500 : 40 });
+  playAll(cuda, { seed: 10, count: isLong ? 2500 : 15 });
 });
