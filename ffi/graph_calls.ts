@@ -119,6 +119,15 @@ const assigningDefault = 1;
 const knownAttributes: readonly number[] = Object.values(graphMemAttribute);
 const params = new NodeParams();
 
+/** Structs that each call fills in anew. */
+const instantiateParams = structOf(graphInstantiateParamsLayout.byteLength);
+const updateInfo = structOf(graphExecUpdateResultInfoLayout.byteLength);
+
+function structOf(byteLength: number): { readonly bytes: Uint8Array<ArrayBuffer>; readonly view: DataView } {
+  const bytes = new Uint8Array(byteLength);
+  return { bytes, view: new DataView(bytes.buffer) };
+}
+
 /** Returns the calls of a driver about captures and graphs. */
 export function graphCalls(cuda: DriverFunctions, { makeCurrent, check, placesOf }: DriverServices): GraphCalls {
   /** The primary context of each device that has been used. It exists until the process exits. */
@@ -380,9 +389,9 @@ export function graphCalls(cuda: DriverFunctions, { makeCurrent, check, placesOf
       }
     },
     graphInstantiate(graph, flags) {
-      const parameters = new Uint8Array(graphInstantiateParamsLayout.byteLength);
-      const view = new DataView(parameters.buffer);
-      writeStruct(graphInstantiateParamsLayout, view, { values: { flags } });
+      const { bytes: parameters, view } = instantiateParams;
+      parameters.fill(0);
+      view.setBigUint64(graphInstantiateParamsLayout.fields.flags.offset, BigInt(flags), true);
       const call = "cudaGraphInstantiate";
       const { result_out: reason, hErrNode_out: node } = graphInstantiateParamsLayout.fields;
       const number = cuda.cuGraphInstantiateWithParams(out, graph, parameters);
@@ -402,12 +411,12 @@ export function graphCalls(cuda: DriverFunctions, { makeCurrent, check, placesOf
       check(cuda.cuGraphExecDestroy(exec), "cudaGraphExecDestroy");
     },
     graphExecUpdate(exec, graph) {
-      const info = new Uint8Array(graphExecUpdateResultInfoLayout.byteLength);
-      const view = new DataView(info.buffer);
-      const { result: reason, errorNode } = graphExecUpdateResultInfoLayout.fields;
-      const number = cuda.cuGraphExecUpdate_v2(exec, graph, info);
-      const result = view.getInt32(reason.offset, true);
+      const { bytes, view } = updateInfo;
+      bytes.fill(0);
+      const number = cuda.cuGraphExecUpdate_v2(exec, graph, bytes);
       if (number === 0) return;
+      const { result: reason, errorNode } = graphExecUpdateResultInfoLayout.fields;
+      const result = view.getInt32(reason.offset, true);
       failWithNode(number, "cudaGraphExecUpdate", { result, node: view.getBigUint64(errorNode.offset, true) });
     },
     graphExecKernelNodeSetParams(exec, node, launch) {

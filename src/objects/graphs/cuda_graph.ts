@@ -198,6 +198,7 @@ export class CudaGraph<Arguments extends GraphArguments = Record<never, never>> 
     this.#session.opened.add(opened);
     root.release = () => {
       this.#session.opened.delete(opened);
+      ignoreLoss(() => root.forgetUsed());
       ignoreLoss(() => root.resources.drop());
     };
   }
@@ -442,12 +443,7 @@ export class CudaGraph<Arguments extends GraphArguments = Record<never, never>> 
     } catch (error) {
       throw cannot(`instantiate a graph of device ${this.device.ordinal}`, error, this.#instantiateHint(error));
     }
-    const exec = new CudaGraphExec<Arguments>(this.#session, {
-      graph: this,
-      handle,
-      root,
-      resources: resources.copy(),
-    });
+    const exec = new CudaGraphExec<Arguments>(this.#session, { graph: this, handle, root, resources: root.used });
     if (upload !== undefined) exec.upload(upload);
     return exec;
   }
@@ -739,7 +735,7 @@ export class CudaGraphExec<Arguments extends GraphArguments = Record<never, neve
     const { version } = partsOf(graph).root;
     // Nothing has to be noted if the nodes have what they had.
     if (this.#updated?.graph === graph && this.#updated.version === version) return;
-    const resources = resourcesOf(graph).copy();
+    const resources = partsOf(graph).root.used;
     resources.hold();
     this.#letGo();
     this.#resources = resources;

@@ -15,10 +15,11 @@ export type NodeMemory = Allocation | ArrayBufferLike;
 export class ExecMemory {
   readonly #user: GraphUser;
   readonly #notes: NodeNotes;
-  readonly #allocations: Set<Allocation>;
-  readonly #hostMemory: Set<ArrayBufferLike>;
-  /** The memory that another graph allocates: it has to exist at each launch. */
-  readonly borrowed: Set<Allocation>;
+  #allocations: Set<Allocation>;
+  #hostMemory: Set<ArrayBufferLike>;
+  #borrowed: Set<Allocation>;
+  /** Whether the sets are this object's own: before the first change they are those of the resources. */
+  #isChanged = false;
   /** How many nodes use each piece of memory. Counted when a node changes its memory for the first time. */
   #counts: Map<NodeMemory, number> | undefined;
   /** The allocations at instantiation, in the order of their addresses. */
@@ -37,15 +38,20 @@ export class ExecMemory {
     this.#session = session;
     this.#user = user;
     this.#notes = notes;
-    this.#allocations = new Set(resources.allocations);
-    this.#hostMemory = new Set(resources.hostMemory);
-    this.borrowed = new Set(resources.borrowed);
+    this.#allocations = resources.allocations;
+    this.#hostMemory = resources.hostMemory;
+    this.#borrowed = resources.borrowed;
     for (const allocation of this.#allocations) allocation.addGraph(user);
   }
 
   /** Page-locked memory. Freeing it detaches the buffer. */
   get hostMemory(): Iterable<ArrayBufferLike> {
     return this.#hostMemory;
+  }
+
+  /** The memory that another graph allocates: it has to exist at each launch. */
+  get borrowed(): Iterable<Allocation> {
+    return this.#borrowed;
   }
 
   /** An allocation that was freed, if there is one. */
@@ -79,6 +85,12 @@ export class ExecMemory {
   /** Call when a number of parameters, ends and targets of nodes has left memory for other memory. */
   move(from: NodeMemory | undefined, to: NodeMemory | undefined, count: number): void {
     const counts = this.#counts ??= this.#count();
+    if (!this.#isChanged) {
+      this.#isChanged = true;
+      this.#allocations = new Set(this.#allocations);
+      this.#hostMemory = new Set(this.#hostMemory);
+      this.#borrowed = new Set(this.#borrowed);
+    }
     if (to !== undefined) {
       const before = counts.get(to) ?? 0;
       counts.set(to, before + count);
@@ -102,14 +114,14 @@ export class ExecMemory {
   #add(memory: NodeMemory): void {
     if (!isAllocation(memory)) return void this.#hostMemory.add(memory);
     this.#allocations.add(memory);
-    if (memory.owner.isGraphMemory) this.borrowed.add(memory);
+    if (memory.owner.isGraphMemory) this.#borrowed.add(memory);
     memory.addGraph(this.#user);
   }
 
   #remove(memory: NodeMemory): void {
     if (!isAllocation(memory)) return void this.#hostMemory.delete(memory);
     this.#allocations.delete(memory);
-    this.borrowed.delete(memory);
+    this.#borrowed.delete(memory);
     memory.deleteGraph(this.#user);
   }
 

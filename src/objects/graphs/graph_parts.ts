@@ -28,6 +28,7 @@ export class RootGraph {
   hasConditions = false;
   /** The number of executable graphs that were made of the graph and are not disposed. */
   executables = 0;
+  #used: { readonly version: number; readonly resources: GraphResources } | undefined;
   /** Call when the last of them is disposed. */
   onUnused: (() => void) | undefined;
   /** Call when the program can use the graph no more: what the graph uses is released. The graph is not destroyed. */
@@ -41,6 +42,24 @@ export class RootGraph {
 
   constructor(resources: GraphResources) {
     this.resources = resources;
+  }
+
+  /** What the nodes use now, for executable graphs that are made now. Nodes that are added later do not change it. */
+  get used(): GraphResources {
+    if (this.#used?.version !== this.version) {
+      this.forgetUsed();
+      const resources = this.resources.copy();
+      resources.hold();
+      this.#used = { version: this.version, resources };
+    }
+    return this.#used!.resources;
+  }
+
+  /** Call when no executable graphs are made of the graph any more. */
+  forgetUsed(): void {
+    const used = this.#used;
+    this.#used = undefined;
+    used?.resources.drop();
   }
 
   /** The capture that has begun first of those that have not ended. */
