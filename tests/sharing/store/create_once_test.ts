@@ -46,11 +46,14 @@ onceTest("if the process that writes is killed, one of those that wait does", as
   await using waiting = startScript("children/sharing/store_once.ts", [driver, store.path, "x", "2"]);
   assertEquals(await waiting.nextLine(), "asks");
   killed.kill("SIGKILL");
-  await using made = (await created)!;
-  assert(await made.buffer.read(Uint8Array).then((bytes) => bytes.every((byte) => byte === 0)));
-  made.buffer.fill(3);
-  await made.publish();
-  assertEquals(await remainingLines(waiting), ["mapped 3"]);
+  // Who of the two asks first again is a matter of time: the store hears of the end of one connection from the system.
+  await using made = await created;
+  if (made !== undefined) {
+    assert(await made.buffer.read(Uint8Array).then((bytes) => bytes.every((byte) => byte === 0)));
+    made.buffer.fill(3);
+    await made.publish();
+  }
+  assertEquals(await remainingLines(waiting), made === undefined ? ["writes", "mapped 2"] : ["mapped 3"]);
   assertEquals(await waiting.ended, 0);
   assertEquals((await client.entries()).map(({ name, generation }) => [name, generation]), [["x", 1]]);
 });
