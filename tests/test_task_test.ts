@@ -20,7 +20,7 @@ test("deno task test and deno task test:more run every file of tests once", () =
   assert(together.includes("others"), "what has no file of its own is imported by others.ts");
   const timesRun = (file: string) => {
     if (!file.includes("/")) return 1;
-    const folder = /^sharing\/(hostile|store)\//.exec(file)?.[1] ?? file.split("/")[0]!;
+    const folder = /^(?:objects|sharing)\/(graphs|hostile|store)\//.exec(file)?.[1] ?? file.split("/")[0]!;
     return [...together, ...smallFolders, ...smallFoldersOfMore].filter((name) => name === folder).length;
   };
   const files = readdirSync(new URL("tests/", root), { recursive: true, encoding: "utf8" });

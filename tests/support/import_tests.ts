@@ -8,12 +8,13 @@ import { readdirSync } from "node:fs";
 import { useBundles } from "./child_bundles.ts";
 
 /** The folders with so few tests that one file of `tests/together/` imports all of them. */
-export const smallFolders: readonly string[] = ["conformance", "ptx", "support", "types"];
+export const smallFolders: readonly string[] = ["ptx", "support", "types"];
 
 /** Those that one file of `tests/together/more/` imports: loading the library takes a second. */
 export const smallFoldersOfMore: readonly string[] = [
   "cli",
   "compile",
+  "conformance",
   "corpus",
   "differential",
   "docs",
@@ -27,12 +28,12 @@ export const smallFoldersOfMore: readonly string[] = [
   "weights",
 ];
 
-/** Folders within `sharing`, whose tests `deno task test:more` has: they start many processes. */
-const left: readonly string[] = ["hostile", "store"];
+/** Folders within `sharing` and `objects` whose tests `deno task test:more` has: they start many processes, or are many. */
+const left: readonly string[] = ["graphs", "hostile", "store"];
 
 /**
- * Imports all files of tests in a folder and, unless told otherwise, in its folders other than `hostile` and `store`, in
- * the order of their names.
+ * Imports all files of tests in a folder and, unless told otherwise, in its folders other than `graphs`, `hostile` and
+ * `store`, in the order of their names.
  */
 export async function importTests(folder: URL, { recursive = true }: { recursive?: boolean } = {}): Promise<void> {
   useBundles();
