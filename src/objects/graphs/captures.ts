@@ -13,7 +13,7 @@ import {
   legacyStream,
   streamFlags,
 } from "../../driver.ts";
-import { intercept } from "../../driver_layers.ts";
+import { intercept, notedCalls } from "../../driver_layers.ts";
 import type { Allocation } from "../../memory/allocation.ts";
 import type { DeviceBuffer } from "../../memory/device_buffer.ts";
 import { cannot, ignoreLoss } from "../../support/driver_errors.ts";
@@ -21,7 +21,7 @@ import { type CudaError, cudaErrorNumbers, explainedError } from "../../support/
 import type { CudaStream } from "../streams/cuda_stream.ts";
 import type { GraphParts, RootGraph } from "./graph_parts.ts";
 import type { GraphResources } from "./graph_resources.ts";
-import { type NodeNote, type NodeNotes, type NodeSite, notedCalls } from "./node_notes.ts";
+import type { NodeNote, NodeNotes, NodeSite } from "./node_notes.ts";
 
 /** The members of a session that captures use. */
 interface CaptureSession {

@@ -6,7 +6,8 @@
 import type { Allocation } from "../../memory/allocation.ts";
 import type { Session } from "../../session.ts";
 import type { GraphResources, GraphUser } from "./graph_resources.ts";
-import type { CopyNote, NodeNote, NodeNotes } from "./node_notes.ts";
+import type { CopyNote } from "../../driver_layers.ts";
+import type { NodeNote, NodeNotes } from "./node_notes.ts";
 
 /** Memory of the program: an allocation, or page-locked memory. */
 export type NodeMemory = Allocation | ArrayBufferLike;

@@ -9,7 +9,8 @@ import { RangeError, ReferenceError } from "../../support/program_errors.ts";
 import type { CudaKernel } from "../kernels/cuda_kernel.ts";
 import type { ExecMemory, NodeMemory } from "./exec_memory.ts";
 import { sizeOfFill } from "./named_arguments.ts";
-import { type CopyNote, copyOfLaunch, type FillNote, type KernelNote } from "./node_notes.ts";
+import type { CopyNote, FillNote } from "../../driver_layers.ts";
+import { copyOfLaunch, type KernelNote } from "./node_notes.ts";
 
 /** A node of an executable graph, with the parameters that it has now. */
 export abstract class ExecNode {

@@ -622,7 +622,7 @@ export function addAllocation(
       return added.node;
     },
   });
-  parts.notes.add(node.unsafeHandle, { kind: "allocate", address }, session.siteOfCall());
+  parts.notes.add(node.unsafeHandle, { kind: "allocate", address, byteLength }, session.siteOfCall());
   const { allocation, buffer } = memoryOfPool(pool).memoryOfGraph(address, byteLength, device.defaultStream);
   parts.resources.own(allocation, buffer, { isCaptured: parts.root.captures.size > 0 });
   return { node, buffer };

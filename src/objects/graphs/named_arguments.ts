@@ -16,7 +16,8 @@ import { RangeError, TypeError } from "../../support/program_errors.ts";
 import { didYouMean, errorOfAnotherCuda, shown, whatIs } from "../../support/validation.ts";
 import { layoutOfBytes } from "../structs/struct.ts";
 import { GraphArgument, type GraphArguments, type GraphArgumentValue } from "./graph_argument.ts";
-import type { CopyNote, FillNote, KernelNote, NodeNotes, RowsNote } from "./node_notes.ts";
+import type { CopyNote, FillNote, RowsNote } from "../../driver_layers.ts";
+import type { KernelNote, NodeNotes } from "./node_notes.ts";
 
 /** An argument whose value a launch takes. */
 export interface ValueArgument {

@@ -4,7 +4,8 @@
  *
  * @module
  */
-import type { Driver, GraphCopy, GraphFill, KernelLaunch, LaunchAttributes, PitchedCopy } from "../../driver.ts";
+import type { Driver, KernelLaunch, LaunchAttributes } from "../../driver.ts";
+import type { CapturedNote } from "../../driver_layers.ts";
 import type { Allocation } from "../../memory/allocation.ts";
 import type { CudaKernel } from "../kernels/cuda_kernel.ts";
 import type { GraphArgument } from "./graph_argument.ts";
@@ -42,37 +43,10 @@ export interface KernelNote {
   readonly named: readonly NamedParameter[];
 }
 
-/** A node that copies. */
-export interface CopyNote {
-  readonly kind: "copy";
-  readonly device: number;
-  readonly copy: GraphCopy;
-}
-
-/** A node that copies rows. CUDA changes nothing of it in an executable graph. */
-export interface RowsNote {
-  readonly kind: "rows";
-  readonly device: number;
-  readonly copy: PitchedCopy;
-}
-
-/** A node that fills. */
-export interface FillNote {
-  readonly kind: "fill";
-  readonly device: number;
-  readonly fill: GraphFill;
-}
-
 /** A node that records an event or waits for one. */
 export interface EventNote {
   readonly kind: "record" | "wait";
   readonly event: bigint;
-}
-
-/** A node that allocates memory or frees it. */
-export interface MemoryNote {
-  readonly kind: "allocate" | "free";
-  readonly address: bigint;
 }
 
 /** A node that runs another graph. */
@@ -82,7 +56,7 @@ export interface GraphNote {
 }
 
 /** What is known of a node. */
-export type NodeNote = KernelNote | CopyNote | RowsNote | FillNote | EventNote | MemoryNote | GraphNote;
+export type NodeNote = KernelNote | CapturedNote | EventNote | GraphNote;
 
 /** A call stack, as the sanitizer reads it. */
 export interface NodeSite {
@@ -136,70 +110,4 @@ export class NodeNotes {
     for (const [node, note] of this.#notes) copy.add(find(node), note, this.#sites.get(node));
     return copy;
   }
-}
-
-/** Takes the note of the node that a call has just added to the capture of a stream. */
-export type NoteNode = (device: number, stream: bigint, note: NodeNote) => void;
-
-/**
- * Returns calls that note the nodes which they add to a capture: copies, fills, allocations and frees. Launches are
- * noted by their kernel.
- */
-export function notedCalls(base: Driver, note: NoteNode): Partial<Driver> {
-  const fills = (device: number, stream: bigint, fill: GraphFill) =>
-    note(device, stream, { kind: "fill", device, fill });
-  const copies = (device: number, stream: bigint, copy: GraphCopy) =>
-    note(device, stream, { kind: "copy", device, copy });
-  const row = { height: 1, pitch: 0 };
-  return {
-    memcpyHtoDAsync(device, destination, source, stream) {
-      base.memcpyHtoDAsync(device, destination, source, stream);
-      copies(device, stream, { destination, source, byteLength: source.byteLength });
-    },
-    memcpyDtoHAsync(device, destination, source, stream, onUninitialized) {
-      base.memcpyDtoHAsync(device, destination, source, stream, onUninitialized);
-      copies(device, stream, { destination, source, byteLength: destination.byteLength });
-    },
-    memcpyAsync(device, destination, source, byteLength, stream) {
-      base.memcpyAsync(device, destination, source, byteLength, stream);
-      copies(device, stream, { destination, source, byteLength });
-    },
-    memcpy3DAsync(device, copy, stream, onUninitialized) {
-      base.memcpy3DAsync(device, copy, stream, onUninitialized);
-      note(device, stream, { kind: "rows", device, copy });
-    },
-    memsetAsync(device, address, value, width, stream) {
-      base.memsetAsync(device, address, value, width, stream);
-      fills(device, stream, { address, value, elementSize: 1, width, ...row });
-    },
-    memsetD16Async(device, address, value, width, stream) {
-      base.memsetD16Async(device, address, value, width, stream);
-      fills(device, stream, { address, value, elementSize: 2, width, ...row });
-    },
-    memsetD32Async(device, address, value, width, stream) {
-      base.memsetD32Async(device, address, value, width, stream);
-      fills(device, stream, { address, value, elementSize: 4, width, ...row });
-    },
-    memsetD2D8Async(device, address, pitch, value, width, height, stream) {
-      base.memsetD2D8Async(device, address, pitch, value, width, height, stream);
-      fills(device, stream, { address, value, elementSize: 1, width, height, pitch });
-    },
-    memsetD2D16Async(device, address, pitch, value, width, height, stream) {
-      base.memsetD2D16Async(device, address, pitch, value, width, height, stream);
-      fills(device, stream, { address, value, elementSize: 2, width, height, pitch });
-    },
-    memsetD2D32Async(device, address, pitch, value, width, height, stream) {
-      base.memsetD2D32Async(device, address, pitch, value, width, height, stream);
-      fills(device, stream, { address, value, elementSize: 4, width, height, pitch });
-    },
-    mallocFromPoolAsync(device, byteLength, pool, stream) {
-      const address = base.mallocFromPoolAsync(device, byteLength, pool, stream);
-      note(device, stream, { kind: "allocate", address });
-      return address;
-    },
-    freeAsync(device, address, stream) {
-      base.freeAsync(device, address, stream);
-      note(device, stream, { kind: "free", address });
-    },
-  };
 }

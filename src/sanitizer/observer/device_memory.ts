@@ -382,40 +382,33 @@ function copiesOfRows(
 }
 
 function fills(driver: Driver, { work, hostMemory }: CopyParts): Partial<Driver> {
+  const fill = (
+    name: "memsetAsync" | "memsetD16Async" | "memsetD32Async",
+    elementSize: number,
+  ): Driver["memsetAsync"] =>
+  (device, address, value, count, stream) => {
+    hostMemory.beforeWrite(address, elementSize * count);
+    driver[name](device, address, value, count, stream);
+    work.add("fill", { device, stream }, [range("write", address, elementSize * count)]);
+  };
+  const fillRows = (
+    name: "memsetD2D8Async" | "memsetD2D16Async" | "memsetD2D32Async",
+    elementSize: number,
+  ): Driver["memsetD2D8Async"] =>
+  (device, address, pitch, value, width, height, stream) => {
+    const size = { width: elementSize * width, height, depth: 1 };
+    const rows = rangesOf("write", { memory: address, pitch, rows: height }, size);
+    beforeWriteOf(rows, hostMemory);
+    driver[name](device, address, pitch, value, width, height, stream);
+    work.add("fill", { device, stream }, rows);
+  };
   return {
-    memsetAsync: (device, address, byte, byteLength, stream) => {
-      hostMemory.beforeWrite(address, byteLength);
-      driver.memsetAsync(device, address, byte, byteLength, stream);
-      work.add("fill", { device, stream }, [range("write", address, byteLength)]);
-    },
-    memsetD16Async: (device, address, value, count, stream) => {
-      hostMemory.beforeWrite(address, 2 * count);
-      driver.memsetD16Async(device, address, value, count, stream);
-      work.add("fill", { device, stream }, [range("write", address, 2 * count)]);
-    },
-    memsetD32Async: (device, address, value, count, stream) => {
-      hostMemory.beforeWrite(address, 4 * count);
-      driver.memsetD32Async(device, address, value, count, stream);
-      work.add("fill", { device, stream }, [range("write", address, 4 * count)]);
-    },
-    memsetD2D8Async: (device, address, pitch, value, width, height, stream) => {
-      const rows = rangesOf("write", { memory: address, pitch, rows: height }, { width, height, depth: 1 });
-      beforeWriteOf(rows, hostMemory);
-      driver.memsetD2D8Async(device, address, pitch, value, width, height, stream);
-      work.add("fill", { device, stream }, rows);
-    },
-    memsetD2D16Async: (device, address, pitch, value, width, height, stream) => {
-      const rows = rangesOf("write", { memory: address, pitch, rows: height }, { width: 2 * width, height, depth: 1 });
-      beforeWriteOf(rows, hostMemory);
-      driver.memsetD2D16Async(device, address, pitch, value, width, height, stream);
-      work.add("fill", { device, stream }, rows);
-    },
-    memsetD2D32Async: (device, address, pitch, value, width, height, stream) => {
-      const rows = rangesOf("write", { memory: address, pitch, rows: height }, { width: 4 * width, height, depth: 1 });
-      beforeWriteOf(rows, hostMemory);
-      driver.memsetD2D32Async(device, address, pitch, value, width, height, stream);
-      work.add("fill", { device, stream }, rows);
-    },
+    memsetAsync: fill("memsetAsync", 1),
+    memsetD16Async: fill("memsetD16Async", 2),
+    memsetD32Async: fill("memsetD32Async", 4),
+    memsetD2D8Async: fillRows("memsetD2D8Async", 1),
+    memsetD2D16Async: fillRows("memsetD2D16Async", 2),
+    memsetD2D32Async: fillRows("memsetD2D32Async", 4),
   };
 }
 

@@ -12,11 +12,11 @@ import {
   type KernelLaunch,
   type PitchedCopy,
 } from "../../driver.ts";
-import type { DriverMethod } from "../../driver_layers.ts";
+import { type CapturedNote, type DriverMethod, notedCalls } from "../../driver_layers.ts";
 import type { RangeAccess } from "../order/stream_order.ts";
 import { lastPoint, type Operation, type Point, Timeline } from "../order/timelines.ts";
 import { type CallStack, captureCallStack } from "../reporting/call_stacks.ts";
-import { effectsOf } from "../../call_effects.ts";
+import { type CallName, effectsOf } from "../../call_effects.ts";
 import { accessesOfRows, rangesOf } from "./device_memory.ts";
 import { type GraphShape, type ObservedNode, type OrderedNode, planOf } from "./graph_plan.ts";
 import type { ObservedHostMemory } from "./host_memory.ts";
@@ -56,6 +56,7 @@ const framesOfNodes = 24;
 export class ObservedGraphs {
   readonly #driver: Driver;
   readonly #parts: ObservedGraphsParts;
+  readonly #noted: Partial<Driver>;
   /** The nodes of graphs, by handle. */
   readonly #nodes = new Map<bigint, ObservedNode>();
   readonly #execs = new Map<bigint, ObservedExec>();
@@ -63,6 +64,9 @@ export class ObservedGraphs {
   constructor(driver: Driver, parts: ObservedGraphsParts) {
     this.#driver = driver;
     this.#parts = parts;
+    this.#noted = notedCalls(driver, (device, stream, note) => {
+      this.#keepCaptured(device, stream, this.#describe(note));
+    });
   }
 
   /** Returns wrappers of the driver's graph calls that observe and forward each call. */
@@ -72,54 +76,34 @@ export class ObservedGraphs {
 
   /** Makes a call whose stream is captured, and keeps the node that it adds. */
   capture(name: PropertyKey, parameters: readonly unknown[], method: DriverMethod): unknown {
+    const noted = this.#noted[name as CallName] as DriverMethod | undefined;
+    if (noted !== undefined) return Reflect.apply(noted, undefined, parameters);
     const result: unknown = Reflect.apply(method, this.#driver, parameters);
-    const described = this.#describeCaptured(name, parameters, result);
+    const described = this.#describeCaptured(name, parameters);
     if (described === undefined) return result;
     const { stream: place } = effectsOf(name);
     const { device, stream } = place === "launch"
       ? parameters[0] as KernelLaunch
       : { device: parameters[0] as number, stream: parameters[place as number] as bigint };
-    const { dependencies } = this.#driver.streamGetCaptureInfo(device, stream);
-    if (dependencies.length === 1) this.#nodes.set(dependencies[0]!, { ...described, site: this.#parts.work.site });
+    this.#keepCaptured(device, stream, described);
     return result;
   }
 
-  #describeCaptured(name: PropertyKey, parameters: readonly unknown[], result: unknown): Described | undefined {
-    const fill = (address: unknown, elementSize: 1 | 2 | 4, { width, height = 1, pitch = 0 }: {
-      width: unknown;
-      height?: unknown;
-      pitch?: unknown;
-    }) => this.#fill({ address, elementSize, width, height, pitch, value: 0 } as GraphFill);
-    const [, first, second, third, fourth, fifth] = parameters;
+  /** Keeps the node that a call has just added to the capture of a stream. */
+  #keepCaptured(device: number, stream: bigint, described: Described): void {
+    const { dependencies } = this.#driver.streamGetCaptureInfo(device, stream);
+    if (dependencies.length === 1) this.#nodes.set(dependencies[0]!, { ...described, site: this.#parts.work.site });
+  }
+
+  /** Describes what the calls of `notedCalls` do not note. */
+  #describeCaptured(name: PropertyKey, parameters: readonly unknown[]): Described | undefined {
+    const [, first, second, third] = parameters;
     switch (name) {
       case "launchKernel":
       case "launchKernelEx":
         return this.#kernel(parameters[0] as KernelLaunch);
-      case "memcpyHtoDAsync":
-        return this.#copy({ destination: first as bigint, source: second as Uint8Array }, "copyFrom");
-      case "memcpyDtoHAsync":
-        return this.#copy({ destination: first as Uint8Array, source: second as bigint }, "copyTo");
-      case "memcpyAsync":
-        return this.#copy({ destination: first as bigint, source: second as bigint, byteLength: third as number });
-      case "memcpy3DAsync":
       case "memcpy3DPeerAsync":
         return this.#copyOfRows(first as PitchedCopy);
-      case "memsetAsync":
-        return fill(first, 1, { width: third });
-      case "memsetD16Async":
-        return fill(first, 2, { width: third });
-      case "memsetD32Async":
-        return fill(first, 4, { width: third });
-      case "memsetD2D8Async":
-        return fill(first, 1, { pitch: second, width: fourth, height: fifth });
-      case "memsetD2D16Async":
-        return fill(first, 2, { pitch: second, width: fourth, height: fifth });
-      case "memsetD2D32Async":
-        return fill(first, 4, { pitch: second, width: fourth, height: fifth });
-      case "mallocFromPoolAsync":
-        return allocation(result as bigint, first as number);
-      case "freeAsync":
-        return freeOf(first as bigint);
       case "eventRecordWithFlags":
         return third === externalEvent ? eventNode("record", first as bigint) : undefined;
       case "streamWaitEvent":
@@ -129,22 +113,38 @@ export class ObservedGraphs {
     }
   }
 
+  #describe(note: CapturedNote): Described {
+    switch (note.kind) {
+      case "copy": {
+        const { source, destination } = note.copy;
+        return this.#copy(
+          note.copy,
+          typeof source !== "bigint" ? "copyFrom" : typeof destination !== "bigint" ? "copyTo" : "copy",
+        );
+      }
+      case "rows":
+        return this.#copyOfRows(note.copy);
+      case "fill":
+        return this.#fill(note.fill);
+      case "allocate":
+        return allocation(note.address, note.byteLength);
+      case "free":
+        return freeOf(note.address);
+    }
+  }
+
   #kernel(launch: KernelLaunch): Described {
     const { name, certain, possible } = this.#parts.kernels.describe(launch);
     return { name, effect: { kind: "access", accesses: certain, possible } };
   }
 
-  #copy(
-    { destination, source, byteLength }: Omit<GraphCopy, "byteLength"> & { byteLength?: number },
-    name = "copy",
-  ): Described {
+  #copy({ destination, source, byteLength }: GraphCopy, name = "copy"): Described {
     const ends = [["read", source], ["write", destination]] as const;
-    const accesses = ends.flatMap(([access, memory]): readonly RangeAccess[] => {
-      if (typeof memory !== "bigint") return this.#parts.hostMemory.rangeOf(access, memory.subarray(0, byteLength));
-      const other = access === "read" ? destination : source;
-      const length = byteLength ?? (other as Uint8Array).byteLength;
-      return [{ access, address: Number(memory), byteLength: length }];
-    });
+    const accesses = ends.flatMap(([access, memory]): readonly RangeAccess[] =>
+      typeof memory === "bigint"
+        ? [{ access, address: Number(memory), byteLength }]
+        : this.#parts.hostMemory.rangeOf(access, memory.subarray(0, byteLength))
+    );
     return { name, effect: { kind: "access", accesses, ...typeof source === "bigint" ? {} : { source } } };
   }
 
