@@ -97,7 +97,7 @@ interface CopyEnd {
 interface CheckedCopy {
   readonly source: CopyEnd;
   readonly target: CopyEnd;
-  /** The shape of what is copied; undefined if it is one row. */
+  /** The shape of the copied rows. Undefined for a single row. */
   readonly shape: RowsShape | undefined;
   readonly attributes: BatchAttributes;
 }
@@ -169,7 +169,7 @@ function rowsOf({ place, shape }: CopyEnd, size: RowsShape): RowsPlace {
   return shape === undefined ? { ...place, ...withoutGaps(size) } : place;
 }
 
-/** Enqueues copies of a captured stream one by one, so that each depends on what was captured before all of them. */
+/** Captures the copies of a batch as separate nodes, each of which depends only on the work captured before the batch. */
 function enqueueUnordered(session: Session, stream: CudaStream, copies: readonly CheckedCopy[]): void {
   const { driver } = session;
   const { unsafeHandle, device: { ordinal } } = stream;

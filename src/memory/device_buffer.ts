@@ -605,8 +605,8 @@ export class DeviceBuffer implements Disposable {
   }
 
   /**
-   * Declares, in stream order, that nobody needs what managed memory holds: CUDA then need not copy it when it moves the
-   * memory. Write the memory before it is read again. Needs CUDA 13.
+   * Discards the contents of managed memory, in stream order. CUDA then need not copy them when it moves the memory.
+   * Write the memory before reading it again. Needs CUDA 13.
    *
    * Work that uses the memory must be ordered before the discard, or after it.
    *

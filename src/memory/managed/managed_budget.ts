@@ -6,7 +6,7 @@ const askingInterval = 64 * 2 ** 20;
 
 /** What a pool of managed memory may allocate. */
 export interface ManagedPool {
-  /** The device on which the memory is if nobody has moved it; undefined if there is none. */
+  /** The device that is the preferred location of the memory. Undefined if no device is. */
   readonly preferredDevice: CudaDevice | undefined;
   /** Whether the pool may allocate more than fits a device. */
   readonly oversubscribe: boolean;
@@ -37,8 +37,9 @@ export class ManagedBudget {
     this.#sinceAsked = 0;
     const { free, total: whole } = device.memoryInfo();
     if (byteLength > whole) throw outOfMemory(`device ${device.ordinal} has ${whole} bytes`, call);
-    // Managed memory counts as used only where it has been on the device: what fits is at least what is free, and at most
-    // that and all managed memory. Between the two, it is what was free when there was no managed memory.
+    // CUDA counts managed memory as used on a device only if it has resided there. The amount that fits is therefore at
+    // least the free memory, and at most the free memory plus all managed memory. Within these bounds, it is the memory
+    // that was free before any managed memory was allocated.
     const most = free + this.#byteLength + this.#unused();
     const limit = Math.min(Math.max(known ?? free, free), most);
     this.#limits.set(device, limit);

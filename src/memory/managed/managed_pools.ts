@@ -24,7 +24,7 @@ import { driverLocation, type LocationUse, type MemoryLocation, nameOfLocation }
 
 /** Options of a new pool of managed memory. */
 export interface ManagedPoolOptions {
-  /** Where the memory is when nobody has moved it. Defaults to no preference. Not `"host-numa-current"`. */
+  /** The initial location of the memory. Defaults to no preference. Must not be `"host-numa-current"`. */
   preferredLocation?: MemoryLocation;
   /** Bytes; at most the free memory of the device, unless `oversubscribe`. Defaults to no limit but that. */
   maxSize?: number;

@@ -223,7 +223,7 @@ function printAdvice(advice: MemoryAdvice): string {
 
 /** Options of `DeviceBuffer.discard`. */
 export interface DiscardOptions extends StreamOption {
-  /** Where the memory is moved to, without what it holds. Defaults to leaving it where it is. */
+  /** The location to move the memory to, without its contents. By default, the memory is not moved. */
   prefetch?: MemoryLocation;
 }
 
