@@ -6,7 +6,7 @@
 import { closeSync, openSync, writeSync } from "node:fs";
 import { type Driver, eventFlags } from "../../src/driver.ts";
 import { decodeIpcHandle, ipcKind } from "../../src/software/ipc/ipc_file.ts";
-import { pageByteLength } from "../../src/software/memory/linear_memory.ts";
+import { pageByteLength } from "../../src/software/memory/memory_layout.ts";
 
 const synchronizations = ["deviceSynchronize", "streamSynchronize", "eventSynchronize"] as const;
 const gates = new WeakMap<Driver, Gate>();

@@ -9,7 +9,8 @@ import { isLong, test } from "../support/test.ts";
 import { KernelFault } from "../../src/software/execution/faults/kernel_fault.ts";
 import { launchInSlices } from "../../src/software/execution/launching/kernel_launch.ts";
 import { loadSoftwareModule } from "../../src/software/execution/modules/module_loader.ts";
-import { addressOfOffset, LinearMemory, wholePages } from "../../src/software/memory/linear_memory.ts";
+import { LinearMemory } from "../../src/software/memory/linear_memory.ts";
+import { addressOfOffset, wholePages } from "../../src/software/memory/memory_layout.ts";
 
 type Index = readonly [x: number, y: number, z: number];
 

@@ -3,7 +3,8 @@ import { test } from "node:test";
 import { PtxError } from "../../src/ptx/syntax.ts";
 import { launchInSlices } from "../../src/software/execution/launching/kernel_launch.ts";
 import { loadSoftwareModule, type SoftwareModule } from "../../src/software/execution/modules/module_loader.ts";
-import { addressOfOffset, LinearMemory, pageByteLength } from "../../src/software/memory/linear_memory.ts";
+import { LinearMemory } from "../../src/software/memory/linear_memory.ts";
+import { addressOfOffset, pageByteLength } from "../../src/software/memory/memory_layout.ts";
 
 const ptx = `.version 7.0
 .target sm_60

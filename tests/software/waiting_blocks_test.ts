@@ -3,7 +3,8 @@ import { assertEquals, assertMatch, assertRejects, assertThrows } from "@std/ass
 import { Cuda } from "../../src/objects/cuda.ts";
 import { Session } from "../../src/session.ts";
 import { SoftwareDriver } from "../../src/software/software_driver.ts";
-import { LinearMemory, pageByteLength } from "../../src/software/memory/linear_memory.ts";
+import { LinearMemory } from "../../src/software/memory/linear_memory.ts";
+import { pageByteLength } from "../../src/software/memory/memory_layout.ts";
 import { CudaError } from "../../src/support/errors.ts";
 import { test } from "../support/test.ts";
 

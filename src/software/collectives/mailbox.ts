@@ -10,7 +10,7 @@
  */
 import { reductionOperation } from "../../collective_library.ts";
 import { type IpcFailure, IpcFile, ipcKind } from "../ipc/ipc_file.ts";
-import { pageByteLength, wholePages } from "../memory/linear_memory.ts";
+import { pageByteLength, wholePages } from "../memory/memory_layout.ts";
 import { elementType } from "./reduction.ts";
 
 /** The number of entries in a ring. */

@@ -15,7 +15,7 @@ import { cudaErrorNumbers } from "../../support/errors.ts";
 import type { Stream, Work } from "../execution/streams.ts";
 import { checkSharing, fail } from "../failure.ts";
 import { refusePlainMemory } from "../memory/host_memory.ts";
-import { addressOfOffset, offsetOfAddress, wholePages } from "../memory/linear_memory.ts";
+import { addressOfOffset, offsetOfAddress, wholePages } from "../memory/memory_layout.ts";
 import type { ManagedMemory } from "../memory/managed_memory.ts";
 import type { RegisteredMemory } from "../memory/registered_memory.ts";
 import type { VirtualMemory } from "../memory/virtual/virtual_memory.ts";

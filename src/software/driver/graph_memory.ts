@@ -9,7 +9,7 @@ import { GraphAllocation, GraphMemoryUsage } from "../execution/graph_memory.ts"
 import type { GraphOperation, SoftwareGraph, SoftwareGraphNode } from "../execution/software_graph.ts";
 import type { Stream, Work } from "../execution/streams.ts";
 import { fail } from "../failure.ts";
-import { addressOfOffset } from "../memory/linear_memory.ts";
+import { addressOfOffset } from "../memory/memory_layout.ts";
 import type { DriverCore } from "./core.ts";
 import type { ProgramMemory } from "./program_memory.ts";
 

@@ -35,7 +35,7 @@ import { GridWorkspaces } from "../execution/residency/block_places.ts";
 import { type KernelOrder, kernelOrders } from "../schedule.ts";
 import { fail } from "../failure.ts";
 import { CheckMemory } from "../memory/check_memory.ts";
-import { addressOfOffset } from "../memory/linear_memory.ts";
+import { addressOfOffset } from "../memory/memory_layout.ts";
 import type { SoftwareDriverOptions } from "../visible_devices.ts";
 import type { DriverCore } from "./core.ts";
 import type { ProgramMemoryNames } from "./memory_names.ts";

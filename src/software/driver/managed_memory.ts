@@ -16,7 +16,7 @@ import {
 import { cudaErrorNumbers } from "../../support/errors.ts";
 import type { Stream } from "../execution/streams.ts";
 import { fail } from "../failure.ts";
-import { addressOfOffset, freshByte, offsetOfAddress } from "../memory/linear_memory.ts";
+import { addressOfOffset, freshByte, offsetOfAddress } from "../memory/memory_layout.ts";
 import { ManagedMemory, type PageAdvice } from "../memory/managed_memory.ts";
 import type { DriverCore } from "./core.ts";
 import { onlyNumaNode } from "./pools.ts";

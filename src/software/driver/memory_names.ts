@@ -5,7 +5,7 @@
  */
 import { memAccessFlags, type NamedBuffer } from "../../driver.ts";
 import { countOf } from "../../support/printing.ts";
-import { addressOfOffset, offsetOfAddress } from "../memory/linear_memory.ts";
+import { addressOfOffset, offsetOfAddress } from "../memory/memory_layout.ts";
 import { type FreedRange, type MemoryNames, type NamedRange, nearestOf, nearestRange } from "../memory/named_memory.ts";
 import type { DriverCore } from "./core.ts";
 import {

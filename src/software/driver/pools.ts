@@ -20,7 +20,7 @@ import { fail, failBecause, translateSystemErrors } from "../failure.ts";
 import { ImportedPool } from "../ipc/imported_pool.ts";
 import { ownIdentity } from "../ipc/process_identity.ts";
 import { FabricFile, fabricMemoryOf } from "../memory/fabric.ts";
-import { addressOfOffset } from "../memory/linear_memory.ts";
+import { addressOfOffset } from "../memory/memory_layout.ts";
 import {
   createPoolId,
   decodeExportData,

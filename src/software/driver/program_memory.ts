@@ -12,7 +12,7 @@ import type { ImportedPool, PointerMapping } from "../ipc/imported_pool.ts";
 import type { DeviceMemory, OpenedMemory } from "../ipc/legacy_memory.ts";
 import { Allocations, type DeviceAllocation, type SoftwareAllocation } from "../memory/allocations.ts";
 import type { LockedMemory } from "../memory/host_memory.ts";
-import { freshByte, offsetOfAddress } from "../memory/linear_memory.ts";
+import { freshByte, offsetOfAddress } from "../memory/memory_layout.ts";
 import { Advice, type ManagedMemory } from "../memory/managed_memory.ts";
 import type { RegisteredMemory } from "../memory/registered_memory.ts";
 import { MemoryShadow } from "../memory/check_memory.ts";

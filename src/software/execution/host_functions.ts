@@ -6,7 +6,8 @@
 import { decodePlace, faultKind } from "../abi/addresses.ts";
 import { type HostFunctions, originSpaces } from "../abi/host_functions.ts";
 import type { DeviceHeap, HeapSite } from "../memory/device_heap.ts";
-import { addressOfOffset, type LinearMemory, offsetOfAddress } from "../memory/linear_memory.ts";
+import type { LinearMemory } from "../memory/linear_memory.ts";
+import { addressOfOffset, offsetOfAddress } from "../memory/memory_layout.ts";
 import { nearestOf } from "../memory/named_memory.ts";
 import type { RunningChecks } from "./checks/launch_checks.ts";
 import { KernelStop, type StepCounter } from "./faults/kernel_fault.ts";

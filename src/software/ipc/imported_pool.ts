@@ -20,7 +20,8 @@ import {
 } from "../memory/shared_file.ts";
 import type { Range } from "../memory/allocations.ts";
 import { memAccessFlags } from "../../driver.ts";
-import { granuleByteLength, type LinearMemory, pageByteLength, wholePages } from "../memory/linear_memory.ts";
+import type { LinearMemory } from "../memory/linear_memory.ts";
+import { granuleByteLength, pageByteLength, wholePages } from "../memory/memory_layout.ts";
 
 /** Returns whether any importer has mapped a part of a range of a pool's file. */
 export function isLeased(file: SharedFile, { begin, end }: Range): boolean {

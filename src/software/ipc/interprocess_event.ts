@@ -15,7 +15,8 @@ import { cudaErrorNumbers } from "../../support/errors.ts";
 import { eventFlags } from "../../driver.ts";
 import { checkSharing, fail, translateSystemErrors } from "../failure.ts";
 import { IpcFile, ipcKind, openIpcFile } from "./ipc_file.ts";
-import { type LinearMemory, pageByteLength } from "../memory/linear_memory.ts";
+import type { LinearMemory } from "../memory/linear_memory.ts";
+import { pageByteLength } from "../memory/memory_layout.ts";
 
 /**
  * Tracks the work that uses an event. Stores only the last such work of each stream, because the work of a stream

@@ -25,7 +25,8 @@ import { errno, SystemError } from "../../../ffi/native/shim/shim.ts";
 import { CudaError, cudaErrorName, cudaErrorNumbers } from "../../support/errors.ts";
 import { checkSharing, fail, translateSystemErrors } from "../failure.ts";
 import { SharedFile } from "../memory/shared_file.ts";
-import { type LinearMemory, linearMemoryByteLength, pageByteLength, wholePages } from "../memory/linear_memory.ts";
+import type { LinearMemory } from "../memory/linear_memory.ts";
+import { linearMemoryByteLength, pageByteLength, wholePages } from "../memory/memory_layout.ts";
 
 /** The magic numbers that identify the kinds of handles. */
 export const ipcKind = {

@@ -5,7 +5,8 @@
  */
 import { AccessibleRange, type DeviceAllocation, PeerAccess } from "../memory/allocations.ts";
 import { IpcFile, ipcKind, openIpcFile } from "./ipc_file.ts";
-import { type LinearMemory, wholePages } from "../memory/linear_memory.ts";
+import type { LinearMemory } from "../memory/linear_memory.ts";
+import { wholePages } from "../memory/memory_layout.ts";
 import { SystemError } from "../../../ffi/native/shim/shim.ts";
 import { cudaErrorNumbers } from "../../support/errors.ts";
 import { checkSharing, fail, translateSystemErrors } from "../failure.ts";

@@ -7,14 +7,8 @@
  */
 import { boundsGranuleShift, shadowOffset } from "../abi/addresses.ts";
 import { checkState, checkStateByteLength, checkTable, tableOff, tableOutside } from "../abi/check_state.ts";
-import {
-  type LinearMemory,
-  offsetOfAddress,
-  pageByteLength,
-  type PageHolder,
-  scratch,
-  wholePages,
-} from "./linear_memory.ts";
+import type { LinearMemory, PageHolder } from "./linear_memory.ts";
+import { offsetOfAddress, pageByteLength, scratch, wholePages } from "./memory_layout.ts";
 import type { MemoryRange } from "../../driver.ts";
 import type { GlobalAccesses } from "../../kernel_checker.ts";
 

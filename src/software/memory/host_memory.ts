@@ -8,7 +8,8 @@
 import { addressOf, ffiRefusal } from "../../../ffi/native/host.ts";
 import { cudaErrorNumbers, explainedError } from "../../support/errors.ts";
 import type { SoftwareAllocation } from "./allocations.ts";
-import { type LinearMemory, wholePages } from "./linear_memory.ts";
+import type { LinearMemory } from "./linear_memory.ts";
+import { wholePages } from "./memory_layout.ts";
 import { RegisteredMemory } from "./registered_memory.ts";
 
 const pageByteLength = 4096n;

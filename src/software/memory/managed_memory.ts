@@ -6,7 +6,8 @@
  */
 import { type MemLocation, memLocationType } from "../../driver.ts";
 import type { DeviceAllocation } from "./allocations.ts";
-import { type LinearMemory, wholePages } from "./linear_memory.ts";
+import type { LinearMemory } from "./linear_memory.ts";
+import { wholePages } from "./memory_layout.ts";
 
 /** The unit of advice and of prefetches: the size of a page of the host, in bytes. */
 const pageByteLength = 4096;

@@ -35,7 +35,8 @@ import {
   unlockRange,
 } from "../../../ffi/native/shim/memory_files.ts";
 import { errno, shimRefusal, SystemError } from "../../../ffi/native/shim/shim.ts";
-import { type LinearMemory, wholePages } from "./linear_memory.ts";
+import type { LinearMemory } from "./linear_memory.ts";
+import { wholePages } from "./memory_layout.ts";
 
 /** The size of the first page of a pool's file, in bytes. Allocations are never located in this page. */
 export const poolFileHeaderByteLength = 65536;

@@ -17,7 +17,8 @@ import type { FileMapping, SharedFile } from "./shared_file.ts";
 import { atNextTurn } from "../../support/waiting/waiting.ts";
 import { roundUp } from "../../support/rounding.ts";
 import type { Scheduler, Stream, Work } from "../execution/streams.ts";
-import { granuleByteLength, type LinearMemory, type PageHolder } from "./linear_memory.ts";
+import type { LinearMemory, PageHolder } from "./linear_memory.ts";
+import { granuleByteLength } from "./memory_layout.ts";
 
 /**
  * The cost of reusing a block if the stream must first wait for another stream to free the block. Without a wait, the

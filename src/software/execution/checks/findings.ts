@@ -6,7 +6,7 @@
  */
 import type { LaunchFinding } from "../../../kernel_checker.ts";
 import type { CompiledKernel } from "../../compiler/compile.ts";
-import { scratch } from "../../memory/linear_memory.ts";
+import { scratch } from "../../memory/memory_layout.ts";
 
 /** A finding without the number of its occurrences. */
 export type KernelFinding = Omit<LaunchFinding, "count">;

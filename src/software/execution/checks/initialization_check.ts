@@ -6,7 +6,7 @@
 import type { LaunchFinding, ThreadAccess } from "../../../kernel_checker.ts";
 import { bytesOfPlace, lineOfPlace } from "../../abi/addresses.ts";
 import { type Decision, decisions } from "../../abi/host_functions.ts";
-import { addressOfOffset, scratch } from "../../memory/linear_memory.ts";
+import { addressOfOffset, scratch } from "../../memory/memory_layout.ts";
 import type { MemoryShadow } from "../../memory/check_memory.ts";
 import type { BlockObserver } from "../scheduling/block_records.ts";
 import type { Findings, KernelFinding } from "./findings.ts";

@@ -8,7 +8,7 @@
 import type { LaunchAccess, ThreadIndex } from "../../../kernel_checker.ts";
 import { bytesOfPlace, lineOfPlace, operationOfPlace } from "../../abi/addresses.ts";
 import { checkTable, note } from "../../abi/check_state.ts";
-import { addressOfOffset } from "../../memory/linear_memory.ts";
+import { addressOfOffset } from "../../memory/memory_layout.ts";
 import type { LaunchCells } from "../../memory/check_memory.ts";
 
 /** The kinds of accesses, numbered from 1 as in compiled code. */

@@ -8,7 +8,7 @@ import type { ThreadAccess } from "../../../kernel_checker.ts";
 import { addressBase, bytesOfPlace, faultKind } from "../../abi/addresses.ts";
 import type { CompiledKernel } from "../../compiler/compile.ts";
 import type { originSpaces } from "../../abi/host_functions.ts";
-import { addressOfOffset, offsetOfAddress } from "../../memory/linear_memory.ts";
+import { addressOfOffset, offsetOfAddress } from "../../memory/memory_layout.ts";
 import { type NamedRange, positionOf } from "../../memory/named_memory.ts";
 import type { FaultReport, KernelFault } from "../faults/kernel_fault.ts";
 import { type KernelFinding, sourceNameOf } from "./findings.ts";

@@ -10,7 +10,7 @@ import type { GangFunctions, LaunchGeometry } from "../modules/kernel_versions.t
 import type { SoftwareKernel } from "../modules/module_loader.ts";
 import { KernelStop } from "../faults/kernel_fault.ts";
 import { ResidentBlocks } from "../residency/resident_blocks.ts";
-import { scratch } from "../../memory/linear_memory.ts";
+import { scratch } from "../../memory/memory_layout.ts";
 import type { LaunchAccess, LaunchObservation } from "../../../kernel_checker.ts";
 import type { LaunchChecks, RunningChecks } from "../checks/launch_checks.ts";
 

@@ -26,7 +26,8 @@ import type { MemoryShadow } from "../../memory/check_memory.ts";
 import type { KernelOrder } from "../../schedule.ts";
 import type { LaunchChecks } from "../checks/launch_checks.ts";
 import type { SoftwareKernel } from "../modules/module_loader.ts";
-import { freshByte, type LinearMemory, scratch, type ScratchOwner } from "../../memory/linear_memory.ts";
+import type { LinearMemory, ScratchOwner } from "../../memory/linear_memory.ts";
+import { freshByte, scratch } from "../../memory/memory_layout.ts";
 import { DeadlockError, describeWaiting } from "../scheduling/block_barriers.ts";
 
 /** The options of a launch, except for the geometry. */

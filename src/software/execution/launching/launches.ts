@@ -16,7 +16,8 @@ import { maySpin } from "../scheduling/block_scheduler.ts";
 import { blockMemorySizes, type GridWorkspaces, hasRoomFor } from "../residency/block_places.ts";
 import { fittingBlocks } from "../residency/resident_blocks.ts";
 import type { LaunchGeometry } from "../modules/kernel_versions.ts";
-import { type LinearMemory, scratch, wholePages } from "../../memory/linear_memory.ts";
+import type { LinearMemory } from "../../memory/linear_memory.ts";
+import { scratch, wholePages } from "../../memory/memory_layout.ts";
 import { multiProcessorCount, warpSize } from "../../abi/launch_record.ts";
 
 /** A kernel of a loaded module. */

@@ -12,7 +12,7 @@ import {
   imageMemory,
   type LaunchRules,
 } from "../../compiler/compile.ts";
-import { offsetOfAddress, scratch } from "../../memory/linear_memory.ts";
+import { offsetOfAddress, scratch } from "../../memory/memory_layout.ts";
 import { compiledGangs, unlessRefused } from "./compiled_modules.ts";
 import type { GangWidth } from "../../compiler/simd/gang_layout.ts";
 

@@ -18,7 +18,8 @@ import {
   type SoftwareModule,
   type SoftwareVariable,
 } from "./module_loader.ts";
-import { type LinearMemory, offsetOfAddress } from "../../memory/linear_memory.ts";
+import type { LinearMemory } from "../../memory/linear_memory.ts";
+import { offsetOfAddress } from "../../memory/memory_layout.ts";
 
 const loadCall = "cuModuleLoadDataEx";
 const addCall = "cuLinkAddData";

@@ -20,7 +20,8 @@ import type { RunningChecks } from "../checks/launch_checks.ts";
 import { StepCounter } from "../faults/kernel_fault.ts";
 import { hostFunctions } from "../host_functions.ts";
 import { GangVersions, LaunchVersions, type RunKernel } from "./kernel_versions.ts";
-import { addressOfOffset, type LinearMemory, wholePages } from "../../memory/linear_memory.ts";
+import type { LinearMemory } from "../../memory/linear_memory.ts";
+import { addressOfOffset, wholePages } from "../../memory/memory_layout.ts";
 
 /** A kernel of a loaded module. */
 export interface SoftwareKernel {

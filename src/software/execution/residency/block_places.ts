@@ -7,13 +7,8 @@
 import { sharedSpan } from "../../abi/addresses.ts";
 import type { CompiledKernel } from "../../compiler/compile.ts";
 import { threadRecordByteLength } from "../../abi/launch_record.ts";
-import {
-  granuleByteLength,
-  type LinearMemory,
-  pageByteLength,
-  scratch,
-  wholePages,
-} from "../../memory/linear_memory.ts";
+import type { LinearMemory } from "../../memory/linear_memory.ts";
+import { granuleByteLength, pageByteLength, scratch, wholePages } from "../../memory/memory_layout.ts";
 
 /** The offsets of a block's memory. */
 export interface BlockPlace {

@@ -8,7 +8,8 @@
  */
 import type { OsHandle } from "../../../driver.ts";
 import { type Fabric, FabricFile } from "../fabric.ts";
-import { type LinearMemory, pageByteLength } from "../linear_memory.ts";
+import type { LinearMemory } from "../linear_memory.ts";
+import { pageByteLength } from "../memory_layout.ts";
 import { SharedFile } from "../shared_file.ts";
 
 const magic = 0x31304d454d504c50n;
