@@ -51,6 +51,17 @@ export interface OpenOptions {
   /** Number of devices that the software driver has; 2 unless set here or in `POOLPASS_SOFTWARE_DEVICES`. */
   softwareDevices?: number;
   /**
+   * Number of threads on which the software device runs the blocks of kernels, including the thread that calls it: a
+   * whole number from 1 to 256. Defaults to `POOLPASS_SOFTWARE_THREADS`, or else to the number of CPUs in the process's
+   * affinity or in the CPU quota of its cgroup (rounded up), whichever is less.
+   *
+   * With `softwareThreads: 1`, the order of blocks repeats, and with it all results and messages. With more threads,
+   * blocks run at the same time and in any order, as on a GPU; the results that PTX defines are the same with any
+   * number. With a `softwareSchedule`, or a check of the sanitizer other than `"leak"`, one thread runs all blocks,
+   * whatever number is set here.
+   */
+  softwareThreads?: number;
+  /**
    * Path of libnvrtc, which compiles CUDA C++. Defaults to the path in `POOLPASS_NVRTC`, or else to the library's usual
    * names.
    */
@@ -98,6 +109,7 @@ const openOptions: KnownOptions<OpenOptions> = {
     driver: true,
     cudart: true,
     softwareDevices: true,
+    softwareThreads: true,
     nvrtc: true,
     compileCache: true,
     sanitize: true,
@@ -117,6 +129,7 @@ const variables = [
   "SOFTWARE_DEVICES",
   "SOFTWARE_PEERS",
   "SOFTWARE_STEPS",
+  "SOFTWARE_THREADS",
   "SOFTWARE_SCHEDULE",
   "SOFTWARE_FABRIC",
   "DEBUG",
@@ -154,6 +167,8 @@ const minimumNameLength = 5;
  * - `POOLPASS_SOFTWARE_PEERS`: `all` or `none`, whether the software devices can access each other's memory
  * - `POOLPASS_SOFTWARE_STEPS`: the number of loop iterations after which a block of a software device's kernel is
  *   stopped
+ * - `POOLPASS_SOFTWARE_THREADS`: the number of threads on which the software device runs the blocks of kernels; `1`
+ *   makes their order repeatable
  * - `POOLPASS_SOFTWARE_SCHEDULE`: `oldest`, `newest`, `random` or `random:SEED`: the order in which the software device
  *   executes work whose order CUDA does not specify
  * - `POOLPASS_SOFTWARE_FABRIC`: the absolute path of a folder: the software devices of all processes that name the same
@@ -188,8 +203,8 @@ const minimumNameLength = 5;
  *
  * @throws {TypeError} If `driver` is not a valid driver, `cudart`, `nvrtc` or `compileCache` is not a string,
  * `sanitize` is not a boolean or an array, `softwareSchedule` is not a schedule, or `onReport` is not a function
- * @throws {RangeError} If `softwareDevices` or an environment variable has an invalid value, or `sanitize` names an
- * unknown check
+ * @throws {RangeError} If `softwareDevices`, `softwareThreads` or an environment variable has an invalid value, or
+ * `sanitize` names an unknown check
  * @throws {CudaUnavailableError} If the driver is `"cuda"` and there is no usable GPU: FFI is not permitted, there is
  * no libcuda, or it reports no device
  * @throws {CudaError} If CUDA is present and fails
@@ -328,7 +343,7 @@ interface OpenedDriver {
 }
 
 function openDriver(options: OpenOptions, observation: Observation): OpenedDriver {
-  const { driver, cudart, softwareDevices } = options;
+  const { driver, cudart, softwareDevices, softwareThreads } = options;
   if (driver !== undefined && !driverNames.includes(driver)) {
     throw new TypeError(
       `Cannot open the driver ${shown(driver)}: it must be "auto", "cuda" or "software"${
@@ -340,6 +355,7 @@ function openDriver(options: OpenOptions, observation: Observation): OpenedDrive
     throw new TypeError(`Cannot use ${whatIs(cudart)} as libcudart: give the path of a library`);
   }
   if (softwareDevices !== undefined) checkNumber(softwareDevices, "softwareDevices");
+  if (softwareThreads !== undefined) checkNumber(softwareThreads, "softwareThreads");
   const wanted = driver ?? choiceFrom("POOLPASS_DRIVER", driverNames) ?? "auto";
   if (wanted === "software") return { driver: openSoftwareDriver(options, observation) };
   try {
@@ -395,7 +411,7 @@ function compileCacheFor(folder: string | undefined): CompileCache | undefined {
 }
 
 function openSoftwareDriver(
-  { softwareDevices, softwareSchedule }: OpenOptions,
+  { softwareDevices, softwareThreads, softwareSchedule }: OpenOptions,
   observation: Observation,
 ): SoftwareDriver {
   return new SoftwareDriver({
@@ -406,6 +422,7 @@ function openSoftwareDriver(
     peers: choiceFrom("POOLPASS_SOFTWARE_PEERS", ["all", "none"]) !== "none",
     visible: environmentVariable("CUDA_VISIBLE_DEVICES"),
     stepLimit: numberFrom("POOLPASS_SOFTWARE_STEPS"),
+    threads: softwareThreads ?? numberFrom("POOLPASS_SOFTWARE_THREADS", { from: 1, to: SoftwareDriver.threadLimit }),
     fabric: fabricFolder(),
   });
 }

@@ -26,7 +26,7 @@ import { ProgramMemory } from "./driver/program_memory.ts";
 import { StreamsAndEvents } from "./driver/streams_and_events.ts";
 import type { LinearMemory } from "./memory/linear_memory.ts";
 import { VirtualMemory } from "./memory/virtual/virtual_memory.ts";
-import { deviceLimit, type SoftwareDriverOptions } from "./visible_devices.ts";
+import { deviceLimit, type SoftwareDriverOptions, threadLimit } from "./visible_devices.ts";
 import type { InstructionSupport, SurveyedPtx } from "../ptx/instruction_support.ts";
 import { surveyInstructions } from "./compiler/linking/instruction_survey.ts";
 import { errorOfPtx } from "./execution/modules/loaded_module.ts";
@@ -46,6 +46,8 @@ export interface SoftwareDriver extends Calls {}
 export class SoftwareDriver implements Driver {
   /** The maximum number of devices of a driver. */
   static readonly deviceLimit: number = deviceLimit;
+  /** The maximum number of threads of a driver. */
+  static readonly threadLimit: number = threadLimit;
   readonly kind = "software";
   readonly contextsAreShared = false;
   readonly loadingBlocks = false;
@@ -122,6 +124,11 @@ export class SoftwareDriver implements Driver {
       const method = effectsOf(name).isUnsafe ? core.captures.guardUnsafe(name, value) : value;
       Object.defineProperty(this, name, { value: method, writable: true, enumerable: true, configurable: true });
     }
+  }
+
+  /** The number of threads that may run kernels, including the calling thread. */
+  get threads(): number {
+    return this.#core.threads;
   }
 
   /** The library that runs collective operations on the software devices. */

@@ -12,6 +12,9 @@ import { RangeError } from "../support/program_errors.ts";
 /** The maximum number of devices of a driver. */
 export const deviceLimit = 16;
 
+/** The maximum number of threads of a driver. */
+export const threadLimit = 256;
+
 /** Options of the software driver and its devices. */
 export interface SoftwareDriverOptions {
   /** The number of devices. */
@@ -30,6 +33,11 @@ export interface SoftwareDriverOptions {
    * iteration of one thread.
    */
   readonly stepLimit?: number | undefined;
+  /**
+   * The number of threads that may run kernels, including the calling thread: 1 to 256. Default: the number of CPUs
+   * that the process may use.
+   */
+  readonly threads?: number | undefined;
   /**
    * Whether kernels check the bounds of accesses. Default: true. False is only for measuring the cost of the checks.
    */

@@ -37,6 +37,7 @@ export const environment: Readonly<Record<string, string | undefined>> = {
   POOLPASS_SOFTWARE_STEPS: "100000",
   POOLPASS_SOFTWARE_DEVICES: undefined,
   POOLPASS_SOFTWARE_PEERS: undefined,
+  POOLPASS_SOFTWARE_THREADS: undefined,
   POOLPASS_DEBUG: undefined,
   POOLPASS_NVRTC: undefined,
   POOLPASS_CACHE: undefined,

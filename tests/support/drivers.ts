@@ -30,6 +30,7 @@ export interface DriverUnderTest {
 
 const noGpu = reasonWithoutGpu();
 const schedule = scheduleFrom(undefined, process.env.POOLPASS_SOFTWARE_SCHEDULE);
+const threads = process.env.POOLPASS_SOFTWARE_THREADS ? Number(process.env.POOLPASS_SOFTWARE_THREADS) : undefined;
 /** What the sanitizer looks at in the tests: `deno task test:sanitized`. */
 const wanted = wantedChecks(undefined, process.env.POOLPASS_SANITIZE);
 /** Whether it looks at anything. */
@@ -49,6 +50,7 @@ export const driversUnderTest: readonly DriverUnderTest[] = [
         observesAccesses: wanted?.checks.has("stream-order") ?? false,
         kernelChecks: wanted && kernelChecksAmong(wanted),
         schedule,
+        threads,
       }),
   },
   onGpu("cuda", () => new CudaDriver()),

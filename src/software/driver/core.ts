@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { availableCpus } from "../../../ffi/native/available_cpus.ts";
 import type { Driver } from "../../driver.ts";
 import type { KernelCheck } from "../../kernel_checker.ts";
 import { cudaErrorNumbers } from "../../support/errors.ts";
@@ -17,7 +18,7 @@ import { LinearMemory } from "../memory/linear_memory.ts";
 import { sharedMemoryRefusal } from "../memory/shared_file.ts";
 import { streamChoiceOf } from "../schedule.ts";
 import { softwareAttribute } from "../software_device.ts";
-import { type SoftwareDriverOptions, VisibleDevices } from "../visible_devices.ts";
+import { type SoftwareDriverOptions, threadLimit, VisibleDevices } from "../visible_devices.ts";
 
 /** The CUDA version that the software driver reports. */
 export const emulatedCudaVersion = 13000;
@@ -38,6 +39,8 @@ export class DriverCore {
   readonly stackBytes: Map<number, number> = new Map();
   /** Whether streams run in the order that {@linkcode SoftwareDriverOptions.schedule} specifies. */
   readonly isScheduled: boolean;
+  /** Whether there is a schedule, or launches are observed: the program is run to find its mistakes. */
+  readonly isChecked: boolean;
   readonly linearMemory: LinearMemory;
   readonly devices: VisibleDevices;
   readonly scheduler: Scheduler;
@@ -52,19 +55,30 @@ export class DriverCore {
    * constructor.
    */
   releaseFinished: () => void = () => {};
+  /** The number of threads that may run kernels. Undefined until it is first needed. */
+  #threads: number | undefined;
   #lastHandle = 0x5000n;
 
   constructor(options: SoftwareDriverOptions) {
     const { stepLimit = defaultStepLimit, observesAccesses = false, kernelChecks = new Set(), schedule } = options;
+    const { threads } = options;
     if (!Number.isSafeInteger(stepLimit) || stepLimit < 1) {
       throw new RangeError(
         `Cannot limit kernels to ${stepLimit} steps: the limit must be a whole number of at least 1`,
       );
     }
+    if (threads !== undefined && !(Number.isInteger(threads) && threads >= 1 && threads <= threadLimit)) {
+      throw new RangeError(
+        `Cannot run kernels on ${threads} threads: softwareThreads must be a whole number from 1 to ${threadLimit}; ` +
+          "leave it out to use all CPUs that the process may use",
+      );
+    }
     this.stepLimit = stepLimit;
+    this.#threads = threads;
     this.observesAccesses = observesAccesses;
     this.kernelChecks = kernelChecks;
     this.isScheduled = schedule !== undefined;
+    this.isChecked = this.isScheduled || observesAccesses || kernelChecks.size > 0;
     this.devices = new VisibleDevices(options);
     this.linearMemory = new LinearMemory({ findsMistakes: kernelChecks.has("memory") });
     this.scheduler = new Scheduler(
@@ -74,6 +88,16 @@ export class DriverCore {
     this.hostMemory = new HostMemory(this.linearMemory);
     this.legacyMemory = new LegacyMemory(this.linearMemory, this.devices);
     this.fabric = new Fabric(options.fabric);
+  }
+
+  /**
+   * The number of threads that may run kernels, including the calling thread. A checked program runs on one, whatever
+   * number was set, because the order of its blocks must repeat. The first read takes up to 2 milliseconds if no number
+   * was set, so read it only when a launch runs long.
+   */
+  get threads(): number {
+    if (this.isChecked) return 1;
+    return this.#threads ??= Math.min(availableCpus(), threadLimit);
   }
 
   /** Call when memory of the program was registered, or is no longer registered. */

@@ -83,7 +83,7 @@ export class ProgramMemory {
   constructor(core: DriverCore, streams: StreamsAndEvents) {
     this.#core = core;
     this.#streams = streams;
-    this.isChecked = core.isScheduled || core.observesAccesses || core.kernelChecks.size > 0;
+    this.isChecked = core.isChecked;
     this.shadow = core.kernelChecks.has("initialization") ? this.#openShadow() : undefined;
   }
 

@@ -39,6 +39,18 @@ mistake("a hundred thousand devices", () => {
   open({ softwareDevices: 100_000 });
 });
 
+mistake("the number of threads as a string", () => {
+  open({ softwareThreads: "4" });
+});
+
+mistake("no threads", () => {
+  open({ softwareThreads: 0 });
+});
+
+mistake("a thousand threads", () => {
+  open({ softwareThreads: 1000 });
+});
+
 mistake("true as libcudart", () => {
   open({ driver: "cuda", cudart: true });
 });
@@ -57,6 +69,14 @@ mistake("POOLPASS_SOFTWARE_DEVICES=four", ({ withEnvironment }) => {
 
 mistake("POOLPASS_SOFTWARE_DEVICES=0", ({ withEnvironment }) => {
   withEnvironment({ POOLPASS_SOFTWARE_DEVICES: "0" }, () => open());
+});
+
+mistake("POOLPASS_SOFTWARE_THREADS=all", ({ withEnvironment }) => {
+  withEnvironment({ POOLPASS_SOFTWARE_THREADS: "all" }, () => open());
+});
+
+mistake("POOLPASS_SOFTWARE_THREADS=0", ({ withEnvironment }) => {
+  withEnvironment({ POOLPASS_SOFTWARE_THREADS: "0" }, () => open());
 });
 
 mistake("POOLPASS_SOFTWARE_PEERS=false", ({ withEnvironment }) => {
