@@ -196,7 +196,7 @@ export class ProgramMemory {
     if (devices.areLost || all.some((device) => !scheduler.isIdle(device))) return [];
     const found = new Map<string, UnfreedHeap>();
     for (const device of all) {
-      for (const { byteLength, site } of linearMemory.heapOf(device)?.blocks ?? []) {
+      for (const { byteLength, site } of linearMemory.heapOf(device)?.blocks() ?? []) {
         const { kernel, source } = site ?? {};
         const key = `${kernel}\n${source}`;
         const { count, byteLength: bytes } = found.get(key) ?? { count: 0, byteLength: 0 };

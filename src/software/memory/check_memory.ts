@@ -78,9 +78,8 @@ export class CheckMemory implements PageHolder {
     const byteLength = tableCount * checkTable.byteLength;
     const begin = this.#reserve(byteLength);
     if (begin === undefined) return undefined;
-    const { memory, bytes } = this.#linearMemory;
-    if (!this.#linearMemory.discard(begin, byteLength)) bytes.fill(0, begin, begin + byteLength);
-    return { begin, entries: new Int32Array(memory.buffer, begin, byteLength / 4) };
+    this.#linearMemory.clear(begin, byteLength);
+    return { begin, entries: new Int32Array(this.#linearMemory.memory.buffer, begin, byteLength / 4) };
   }
 
   /** Sets a launch's table entry to a new value, if the tables currently contain the entries of this launch. */

@@ -23,6 +23,8 @@ const granuleCount = linearMemoryByteLength / granuleByteLength;
 export interface PageHolder {
   /** Releases the unused pages. */
   releaseUnused(): void;
+  /** The number of bytes of unused pages that count as free. By default 0. */
+  readonly unusedBytes?: number;
 }
 
 /** A launch whose data in the scratch ranges must be preserved between its time slices. */
@@ -77,7 +79,7 @@ export class LinearMemory {
   /** The page holders of all drivers of the process. */
   readonly #pageHolders: Set<PageHolder>;
   readonly #boundsTables = new Map<number, BoundsTable>();
-  /** The heaps of the devices whose kernels have called `malloc`. */
+  /** The heaps of the devices whose kernels have called `malloc`, by the offsets of the devices' bounds tables. */
   readonly #heaps = new Map<number, DeviceHeap>();
   /** The print limits that were set, by device. */
   readonly #printLimits = new Map<number, number>();
@@ -130,11 +132,14 @@ export class LinearMemory {
       this.#hasShadow = false;
       if (--processMemory!.shadowUsers === 0) {
         const { begin, byteLength } = shadowSpace;
-        if (!this.discard(begin, byteLength)) this.bytes.fill(0, begin);
+        this.clear(begin, byteLength);
         this.#pages.free(begin, byteLength);
       }
     }
-    for (const heap of this.#heaps.values()) heap.close();
+    for (const heap of this.#heaps.values()) {
+      heap.close();
+      this.removePageHolder(heap);
+    }
     this.#heaps.clear();
     for (const { begin } of this.#boundsTables.values()) {
       this.discard(begin, boundsTable.byteLength);
@@ -154,9 +159,11 @@ export class LinearMemory {
     return processMemory!.shadowUsers > 0 ? shadowSpace.byteLength : 0;
   }
 
-  /** The number of bytes that are not reserved. */
+  /** The number of bytes that are not reserved, or that their holders do not use and count as free. */
   get freeBytes(): number {
-    return this.#pages.freeLength;
+    let free = this.#pages.freeLength;
+    for (const { unusedBytes = 0 } of this.#pageHolders) free += unusedBytes;
+    return free;
   }
 
   /**
@@ -198,7 +205,12 @@ export class LinearMemory {
    * Reserves whole pages. Returns their offset, or undefined if linear memory has no free range that is large enough.
    */
   reserve(byteLength: number): number | undefined {
-    const offset = this.#pages.allocate(byteLength) ?? this.#reserveAfterReclaiming(byteLength);
+    return this.reserveFree(byteLength) ?? this.#reserveAfterReclaiming(byteLength);
+  }
+
+  /** Reserves whole pages that no holder has reserved. Returns undefined if there is no such range. */
+  reserveFree(byteLength: number): number | undefined {
+    const offset = this.#pages.allocate(byteLength);
     if (offset !== undefined && processMemory!.shadowUsers > 0) this.#clearShadow(offset, byteLength);
     return offset;
   }
@@ -206,7 +218,7 @@ export class LinearMemory {
   /** Tries to reserve pages again after all owners of pages have released those that they do not use. */
   #reserveAfterReclaiming(byteLength: number): number | undefined {
     for (const holder of this.#pageHolders) holder.releaseUnused();
-    return this.#pages.allocate(byteLength);
+    return this.reserveFree(byteLength);
   }
 
   /** Releases whole pages without clearing them. */
@@ -227,6 +239,11 @@ export class LinearMemory {
       if (error instanceof SystemError) return false;
       throw error;
     }
+  }
+
+  /** Sets whole pages to 0. No file may be mapped there. */
+  clear(offset: number, byteLength: number): void {
+    if (!this.discard(offset, byteLength)) this.bytes.fill(0, offset, offset + byteLength);
   }
 
   /**
@@ -271,17 +288,21 @@ export class LinearMemory {
 
   /** Returns the heap of the device whose bounds table is at an offset. Creates the heap if necessary. */
   heapAt(bounds: number): DeviceHeap {
-    const device = this.#deviceAt(bounds);
-    let heap = this.#heaps.get(device);
-    if (heap === undefined) {
-      heap = new DeviceHeap({
-        reserve: (byteLength) => this.reserve(byteLength),
-        release: (offset, byteLength) => this.discardAndRelease(offset, byteLength, { isShared: false }),
-        allow: (offset, byteLength) => this.allow(device, offset, byteLength),
-        deny: (offset, byteLength) => this.deny(device, offset, byteLength),
-      }, { findsMistakes: this.#findsMistakes, limit: this.#heapLimits.get(device) ?? heapLimitBytes });
-      this.#heaps.set(device, heap);
-    }
+    return this.#heaps.get(bounds) ?? this.#createHeap(bounds);
+  }
+
+  #createHeap(bounds: number): DeviceHeap {
+    const heap = new DeviceHeap({
+      memory: this.memory,
+      bounds,
+      freeBytes: () => this.freeBytes,
+      reserve: (byteLength) => this.reserve(byteLength),
+      reserveFree: (byteLength) => this.reserveFree(byteLength),
+      clear: (offset, byteLength) => this.clear(offset, byteLength),
+      release: (offset, byteLength) => this.discardAndRelease(offset, byteLength, { isShared: false }),
+    }, { findsMistakes: this.#findsMistakes, limit: this.#heapLimits.get(this.#deviceAt(bounds)) ?? heapLimitBytes });
+    this.#heaps.set(bounds, heap);
+    this.addPageHolder(heap);
     return heap;
   }
 
@@ -306,7 +327,8 @@ export class LinearMemory {
 
   /** Returns the heap of a device. Returns undefined if the device's kernels have not allocated memory. */
   heapOf(device: number): DeviceHeap | undefined {
-    return this.#heaps.get(device);
+    const table = this.#boundsTables.get(device);
+    return table === undefined ? undefined : this.#heaps.get(table.begin);
   }
 
   /**
