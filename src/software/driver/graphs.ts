@@ -347,8 +347,10 @@ export function captureAndGraphCalls(
       const call = "cudaGraphConditionalHandleCreate";
       devices.check(device, call);
       const found = graphOf(graph, call);
-      const values = core.linearMemory.conditions;
-      const condition = new ConditionValue(core.newHandle(), { graph: found, defaultValue, values });
+      const values = core.linearMemory.ensureConditions();
+      const handle = values?.add(core.newHandle(), defaultValue ?? 0);
+      if (values === undefined || handle === undefined) fail(cudaErrorNumbers.cudaErrorMemoryAllocation, call);
+      const condition = new ConditionValue(handle, { graph: found, defaultValue, values });
       found.conditions.push(condition);
       conditions.set(condition.handle, condition);
       return condition.handle;

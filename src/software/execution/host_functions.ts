@@ -37,7 +37,7 @@ export function hostFunctions(parts: HostFunctionParts): SuppliedFunctions {
 }
 
 function faultFunctions(
-  { running, steps, linearMemory: { conditions } }: HostFunctionParts,
+  { running, steps, linearMemory }: HostFunctionParts,
 ): Pick<HostFunctions, "fault" | "refuel" | "clock" | "setCondition"> {
   return {
     fault(kind, address, place, thread) {
@@ -47,10 +47,7 @@ function faultFunctions(
       throw new KernelStop({ kind, address: unsigned, place: decodePlace(place), thread });
     },
     refuel: (place, thread) => steps.refuel(place, thread),
-    setCondition(handle, value) {
-      const unsigned = BigInt.asUintN(64, handle);
-      if (conditions.has(unsigned)) conditions.set(unsigned, value >>> 0);
-    },
+    setCondition: (handle, value) => linearMemory.conditions?.table.set(handle, value),
     clock: () => BigInt(Math.round(performance.now() * 1e6)),
   };
 }

@@ -6,6 +6,7 @@
 import { graphNodeType } from "../../driver.ts";
 import { cudaErrorNumbers } from "../../support/errors.ts";
 import { GraphError, graphExecUpdateResult, graphInstantiateResult } from "../../support/graph_errors.ts";
+import type { ConditionTable } from "../memory/condition_table.ts";
 import type { GraphAllocation } from "./graph_memory.ts";
 import { LaunchPlan } from "./launch_plan.ts";
 import { type Scheduler, Stream, type Work } from "./streams.ts";
@@ -18,19 +19,18 @@ export class ConditionValue {
   readonly defaultValue: number | undefined;
   /** Whether a node tests the value. */
   isUsed = false;
-  readonly #values: Map<bigint, number>;
+  readonly #values: ConditionTable;
 
-  /** @param values the values of all conditions of a driver, which kernels change */
+  /** @param values the values of all conditions of a driver, which kernels change. Has one for the handle */
   constructor(handle: bigint, { graph, defaultValue, values }: {
     graph: SoftwareGraph;
     defaultValue: number | undefined;
-    values: Map<bigint, number>;
+    values: ConditionTable;
   }) {
     this.handle = handle;
     this.graph = graph;
     this.defaultValue = defaultValue;
     this.#values = values;
-    values.set(handle, defaultValue ?? 0);
   }
 
   get value(): number {

@@ -12,6 +12,7 @@ import { addressOf, foreignBuffer } from "../../../ffi/native/host.ts";
 import { unmapShared } from "../../../ffi/native/shim/memory_files.ts";
 import { shimRefusal, SystemError } from "../../../ffi/native/shim/shim.ts";
 import { boundsTable, shadowOffset, shadowSpace } from "../abi/addresses.ts";
+import { ConditionTable, conditionTableBytes } from "./condition_table.ts";
 import { DeviceHeap, heapLimitBytes } from "./device_heap.ts";
 import { type Range, RangeAllocator } from "./allocations.ts";
 import { granuleByteLength, linearMemoryByteLength, pageByteLength, scratch } from "./memory_layout.ts";
@@ -73,8 +74,6 @@ interface BoundsTable {
 export class LinearMemory {
   readonly memory: WebAssembly.Memory;
   readonly bytes: Uint8Array;
-  /** The values that kernels set by `cudaGraphSetConditional`, by the handles with which kernels name them. */
-  readonly conditions: Map<bigint, number> = new Map();
   readonly #pages: RangeAllocator;
   /** The page holders of all drivers of the process. */
   readonly #pageHolders: Set<PageHolder>;
@@ -83,6 +82,8 @@ export class LinearMemory {
   readonly #heaps = new Map<number, DeviceHeap>();
   /** The print limits that were set, by device. */
   readonly #printLimits = new Map<number, number>();
+  /** The values that kernels set by `cudaGraphSetConditional`, and their offset. Undefined until a graph has one. */
+  #conditions: { readonly begin: number; readonly table: ConditionTable } | undefined;
   /** The sizes of heaps that were set, by device. */
   readonly #heapLimits = new Map<number, number>();
   /** The ranges that the kernels of all devices may access. Maps the start of each range to its length in bytes. */
@@ -141,6 +142,10 @@ export class LinearMemory {
       this.removePageHolder(heap);
     }
     this.#heaps.clear();
+    if (this.#conditions !== undefined) {
+      this.discardAndRelease(this.#conditions.begin, conditionTableBytes, { isShared: false });
+      this.#conditions = undefined;
+    }
     for (const { begin } of this.#boundsTables.values()) {
       this.discard(begin, boundsTable.byteLength);
       this.#pages.free(begin, boundsTable.byteLength);
@@ -308,6 +313,21 @@ export class LinearMemory {
 
   #deviceAt(bounds: number): number {
     return [...this.#boundsTables].find(([, { begin }]) => begin === bounds)![0];
+  }
+
+  /** The values that kernels set by `cudaGraphSetConditional`, and their offset. Undefined if no graph has had one. */
+  get conditions(): { readonly begin: number; readonly table: ConditionTable } | undefined {
+    return this.#conditions;
+  }
+
+  /** Returns the table of conditions. Creates it if necessary. Returns undefined if linear memory is full. */
+  ensureConditions(): ConditionTable | undefined {
+    if (this.#conditions !== undefined) return this.#conditions.table;
+    const begin = this.reserve(conditionTableBytes);
+    if (begin === undefined) return undefined;
+    this.clear(begin, conditionTableBytes);
+    this.#conditions = { begin, table: new ConditionTable(this.memory, begin) };
+    return this.#conditions.table;
   }
 
   /** Sets the greatest number of characters that a device's kernels print at once. */
