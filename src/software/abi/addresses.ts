@@ -6,11 +6,16 @@
  */
 import { sharedAmongCopies } from "../../support/version.ts";
 
+const lowestAddressBase = 0x7a00_0000_0000n;
+const addressSpaceByteLength = 0x8_0000_0000n;
+
 /**
  * The address of the first byte of linear memory. The low 32 bits are 0, so the low 32 bits of the address of any byte
  * in linear memory are the byte's offset.
  */
-export const addressBase: bigint = 0x7a00_0000_0000n + addressesOfThisCopy();
+export const addressBase: bigint = lowestAddressBase + addressesOfThisCopy();
+/** The number of address ranges that other copies of the library took before this copy, modulo 64. */
+export const addressSpace: number = Number((addressBase - lowestAddressBase) / addressSpaceByteLength);
 /** The lowest generic address that refers to a block's shared memory. */
 export const sharedAddressBase: bigint = addressBase + 0x1_0000_0000n;
 /** The lowest generic address that refers to a thread's local memory. */
@@ -164,9 +169,9 @@ export const pageShift = 16;
 /**
  * Returns how far the base address of this copy of the library is above the lowest possible base address. Each copy of
  * the library in a thread has its own memory and uses the next of 64 address ranges, so that its addresses are not
- * valid in another copy.
+ * valid in another copy. A worker thread has the addresses of the thread that started it, which have been set.
  */
 function addressesOfThisCopy(): bigint {
   const spaces = sharedAmongCopies("addressSpaces", () => ({ taken: 0 }));
-  return BigInt(spaces.taken++ % 64) * 0x8_0000_0000n;
+  return BigInt(spaces.taken++ % 64) * addressSpaceByteLength;
 }

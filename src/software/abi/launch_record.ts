@@ -108,6 +108,9 @@ const launchFieldOffsets: ReadonlyMap<LaunchField, number> = new Map(
   launchFields.map((field, index) => [field, index * 4]),
 );
 
+/** The size of a launch record in bytes. */
+export const launchRecordByteLength: number = launchFields.length * 4;
+
 /** The offset of the launch record in linear memory. */
 export const launchRecordBegin = 0x1_8000;
 

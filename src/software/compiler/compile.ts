@@ -30,6 +30,7 @@ import { hasFusedMultiplyAdd } from "./webassembly/engine_features.ts";
 import { contractKernel } from "./contraction/contract.ts";
 import { defaultStackBytes, type EmitOptions } from "./codegen/function_emitter.ts";
 import { helperCount, helperFunctions, importedFunctions } from "./helpers/helper_functions.ts";
+import { usesHeap } from "./instructions/host_calls.ts";
 import { instructionSet } from "./instructions/instructions.ts";
 import { findsWorkspace } from "./instructions/special_registers.ts";
 import type { InstructionSet } from "./typing/find_form.ts";
@@ -54,7 +55,7 @@ import {
   maximumFunctionLocals,
 } from "./webassembly/module_encoder.ts";
 
-export { hostFunctionImports } from "./helpers/helper_functions.ts";
+export { hostFunctionImports } from "./helpers/host_imports.ts";
 export { type ImageVariable, initializeImage, type ModuleImage } from "./typing/module_image.ts";
 export { hasRowsOfWarps, imageMemory } from "./lockstep/warp_rules.ts";
 export type { LaunchRules } from "../../ptx/analysis/address_forms.ts";
@@ -117,6 +118,8 @@ export interface CompiledKernel {
    * traps.
    */
   readonly findsWorkspace: boolean;
+  /** Whether the kernel calls `malloc` or `free`. */
+  readonly usesHeap: boolean;
   /** The call sites, by the `resumeIndex` where the caller resumes. */
   readonly callSites: ReadonlyMap<number, CallSite>;
   /**
@@ -316,7 +319,11 @@ function compileKernel(
     const variables = options.kernelChecks.size > 0 ? namedVariables(resolved) : [];
     const bodies = [resolved.kernel, ...resolved.callees.values()];
     const isCooperative = bodies.some((body) => instructionsOf(body).some(findsWorkspace));
-    const common = { name, parameters, parameterBytes, ...threads, sharedBytes, findsWorkspace: isCooperative };
+    const properties = {
+      findsWorkspace: isCooperative,
+      usesHeap: bodies.some((body) => instructionsOf(body).some(usesHeap)),
+    };
+    const common = { name, parameters, parameterBytes, ...threads, sharedBytes, ...properties };
     const compileFor = (points: LockstepPoints, functionIndex: number) => {
       const context: GeneratorContext = {
         parameterBytes,

@@ -20,13 +20,20 @@ import { writeStandardError, writeStandardOutput } from "./printing/standard_out
  */
 type SuppliedFunctions = Omit<HostFunctions, "reduceAngle" | "encodeEightBits">;
 
+/** The parts of a device's heap that kernels use. */
+export type KernelHeap = Pick<DeviceHeap, "allocate" | "free" | "byteLengthAt" | "ranges">;
+
 /** The parts of the device that a module's host functions use. */
 export interface HostFunctionParts {
-  readonly linearMemory: LinearMemory;
+  readonly linearMemory: Pick<LinearMemory, "bytes" | "conditions" | "printLimitAt"> & {
+    heapAt(bounds: number): KernelHeap;
+  };
+  /** The `performance.timeOrigin` from which kernels count the time. By default, that of the calling thread. */
+  readonly timeOrigin?: number;
   /** Counts the steps of the running blocks. */
   readonly steps: StepCounter;
   /** The checks of the running launch. Undefined if kernels perform no checks. */
-  readonly running: RunningChecks | undefined;
+  readonly running?: RunningChecks | undefined;
   /** The range of the module's variables in linear memory. */
   readonly image: { readonly begin: number; readonly byteLength: number };
 }
@@ -37,8 +44,9 @@ export function hostFunctions(parts: HostFunctionParts): SuppliedFunctions {
 }
 
 function faultFunctions(
-  { running, steps, linearMemory }: HostFunctionParts,
+  { running, steps, linearMemory, timeOrigin = performance.timeOrigin }: HostFunctionParts,
 ): Pick<HostFunctions, "fault" | "refuel" | "clock" | "setCondition"> {
+  const offset = performance.timeOrigin - timeOrigin;
   return {
     fault(kind, address, place, thread) {
       const unsigned = BigInt.asUintN(64, address);
@@ -48,7 +56,7 @@ function faultFunctions(
     },
     refuel: (place, thread) => steps.refuel(place, thread),
     setCondition: (handle, value) => linearMemory.conditions?.table.set(handle, value),
-    clock: () => BigInt(Math.round(performance.now() * 1e6)),
+    clock: () => BigInt(Math.round((performance.now() + offset) * 1e6)),
   };
 }
 
@@ -111,7 +119,7 @@ function heapFunctions({ linearMemory, running }: HostFunctionParts): Pick<HostF
  * unsigned 64-bit numbers.
  */
 function allocateOnHeap(
-  heap: DeviceHeap,
+  heap: KernelHeap,
   { size, alignment, site }: { size: bigint; alignment: bigint; site: HeapSite | undefined },
 ): bigint {
   const [bytes, multiple] = [size, alignment].map((number) => Number(BigInt.asUintN(64, number))) as [number, number];
@@ -120,7 +128,7 @@ function allocateOnHeap(
 }
 
 /** Implements a kernel's call of `free`. Returns a description of the error, or undefined on success. */
-function refusalOfFree(heap: DeviceHeap, address: bigint): string | undefined {
+function refusalOfFree(heap: KernelHeap, address: bigint): string | undefined {
   if (address === 0n) return undefined;
   const offset = offsetOfAddress(address);
   if (offset !== undefined && heap.free(offset)) return undefined;

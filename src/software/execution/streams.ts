@@ -11,13 +11,26 @@
 import { formatSeconds } from "../../support/printing.ts";
 import { areOrderedByDefaultStream } from "../../driver.ts";
 import type { StreamChoice } from "../schedule.ts";
-import { pause, Timer } from "../../support/waiting/timer.ts";
+import { pause, pauseMilliseconds, Timer } from "../../support/waiting/timer.ts";
+import { workerProgress } from "./workers/progress.ts";
 import type { Capture, CapturedRecord } from "./captures.ts";
 import { atNextTurn } from "../../support/waiting/waiting.ts";
 
 /** An object for which work of a stream can wait: work of another stream, or an event record of another process. */
 export interface Awaited {
   readonly done: boolean;
+}
+
+/** The rest of an item of work, which other threads run. */
+export interface Delegated {
+  /** Whether no thread runs it anymore. The work's `run` must then be called to end it. */
+  readonly isDone: boolean;
+  /** Whether no thread has begun to run it for some time: all of them may be busy for long. */
+  readonly isStarved: boolean;
+  /** Runs a part of it on the calling thread, if that may help. Returns whether it has run anything. */
+  help(): boolean;
+  /** Ends it, whether or not it is done. Blocks until no thread runs it. */
+  cancel(): void;
 }
 
 /** The options of an item of work. */
@@ -34,8 +47,17 @@ export interface WorkOptions {
 
 const nothing: readonly Awaited[] = [];
 const sliceMilliseconds = 4;
+/** The time in milliseconds after which the main thread looks again at work of other threads, whatever happens. */
+const longestWait = 50;
 /** The interval in milliseconds at which the state of other processes is polled. */
 const quietInterval = 1;
+
+/** What prevents work from starting or going on. */
+type Obstacle = "none" | "stream" | "process" | "threads";
+
+function isDelegated(result: unknown): result is Delegated {
+  return typeof result === "object" && result !== null && "help" in result;
+}
 
 /** An item of a stream's work. */
 export class Work {
@@ -53,6 +75,8 @@ export class Work {
   #after: readonly Awaited[];
   #run: (() => unknown) | undefined;
   #release: (() => void) | undefined;
+  /** The rest of the work, if other threads run it. */
+  #delegated: Delegated | undefined;
 
   constructor(
     stream: Stream,
@@ -69,11 +93,13 @@ export class Work {
   }
 
   /**
-   * The kind of object that prevents the work from starting: none, work of another stream, or an event record of
-   * another process. Must be read only once per scheduling decision, because another process may finish at any time.
+   * The kind of object that prevents the work from starting or going on: none, work of another stream, an event record
+   * of another process, or other threads that run the work. Must be read only once per scheduling decision, because
+   * others may finish at any time.
    */
-  get obstacle(): "none" | "stream" | "process" {
-    let obstacle: "none" | "stream" | "process" = "none";
+  get obstacle(): Obstacle {
+    if (this.#delegated?.isDone === false) return "threads";
+    let obstacle: Obstacle = "none";
     for (const other of this.#after) {
       if (other.done) continue;
       if (!(other instanceof Work)) return "process";
@@ -82,9 +108,16 @@ export class Work {
     return obstacle;
   }
 
+  /** The rest of the work, if other threads run it. */
+  get delegated(): Delegated | undefined {
+    return this.#delegated;
+  }
+
   /** Runs a slice of the work. Returns whether the work is done. */
   run(): boolean {
-    const isDone = this.#run!() !== false;
+    const result = this.#run!();
+    this.#delegated = isDelegated(result) ? result : undefined;
+    const isDone = this.#delegated === undefined && result !== false;
     if (!isDone) this.#firstSliceEnd ??= performance.now();
     return isDone;
   }
@@ -98,6 +131,8 @@ export class Work {
   describeKernel(): string | undefined {
     if (this.kernel === undefined || this.#firstSliceEnd === undefined) return undefined;
     const elapsed = performance.now() - this.#firstSliceEnd + sliceMilliseconds;
+    // Other threads may run it from its first block on.
+    if (this.#delegated !== undefined && elapsed < 2 * sliceMilliseconds) return undefined;
     return `kernel ${this.kernel} has run for ${formatSeconds(elapsed)}`;
   }
 
@@ -106,6 +141,8 @@ export class Work {
    * other work alive.
    */
   finish(): void {
+    this.#delegated?.cancel();
+    this.#delegated = undefined;
     this.done = true;
     this.next = undefined;
     this.#after = nothing;
@@ -264,6 +301,8 @@ const mostTimesPassedOver = 16;
 
 /** Runs the work of all streams of all devices. */
 export class Scheduler {
+  /** Whether the main thread blocks until some work is done. */
+  isAwaited = false;
   /** Called before and after each slice of work. */
   onSlice: (() => void) | undefined;
   /** The streams of each device. */
@@ -286,6 +325,8 @@ export class Scheduler {
   #passedOver = 0;
   /** Whether a stream was waiting for another process when the scheduler last found no work that could run. */
   #isBlockedOutside = false;
+  /** Work that other threads were running when the scheduler last found no work that could run. */
+  readonly #elsewhere: Work[] = [];
   #scheduled = false;
   /** Polls for event records of other processes for which a stream waits. */
   readonly #timer = new Timer(() => this.#schedule(), quietInterval, { unref: true });
@@ -411,6 +452,7 @@ export class Scheduler {
   /** Runs a slice of some stream's work. Returns false if no work can run. */
   step(): boolean {
     this.#isBlockedOutside = false;
+    this.#elsewhere.length = 0;
     if (this.#choice !== undefined) return this.#stepByChoice(this.#choice);
     const busy = this.#busy;
     let chosen: Stream | undefined, index = 0, isFirst = true;
@@ -421,13 +463,16 @@ export class Scheduler {
       if (chosen !== undefined && stream.priority >= chosen.priority) continue;
       const { obstacle } = stream.first!;
       if (obstacle === "process") this.#isBlockedOutside = true;
+      if (obstacle === "threads") this.#elsewhere.push(stream.first!);
       if (obstacle !== "none") continue;
       isFirst = chosen === undefined;
       chosen = stream;
       index = place;
       if (!this.#hasPriorities || this.#passedOver >= mostTimesPassedOver) break;
     }
-    if (chosen === undefined) return false;
+    if (chosen === undefined) {
+      return this.#elsewhere.some(({ delegated }) => delegated!.isStarved && delegated!.help());
+    }
     this.#passedOver = isFirst ? 0 : this.#passedOver + 1;
     this.#turn = index + 1;
     if (this.#runSlice(chosen.first!)) this.#finishFirst(chosen);
@@ -457,12 +502,23 @@ export class Scheduler {
    * true.
    */
   runUntil(done: () => boolean, { isOutside = false }: { isOutside?: boolean } = {}): void {
-    while (!done()) {
-      if (this.step()) continue;
-      if (!isOutside && !this.#isBlockedOutside && !done()) {
-        throw new Error("Cannot continue: every stream waits for work that no stream has");
+    this.isAwaited = true;
+    try {
+      while (!done()) {
+        const { value } = workerProgress;
+        if (this.step()) continue;
+        const elsewhere = this.#elsewhere;
+        const polls = isOutside || this.#isBlockedOutside;
+        if (elsewhere.some(({ delegated }) => delegated!.help())) continue;
+        if (elsewhere.length > 0) {
+          workerProgress.wait(value, polls ? pauseMilliseconds : longestWait);
+        } else {
+          if (!polls && !done()) throw new Error("Cannot continue: every stream waits for work that no stream has");
+          pause();
+        }
       }
-      pause();
+    } finally {
+      this.isAwaited = false;
     }
   }
 
@@ -537,10 +593,14 @@ export class Scheduler {
     atNextTurn(() => {
       this.#scheduled = false;
       const end = performance.now() + sliceMilliseconds;
-      let goesOn = true;
-      while (goesOn && performance.now() < end) goesOn = this.step();
-      if (goesOn) this.#schedule();
-      else if (this.#isBlockedOutside) this.#timer.start();
+      let goesOn = true, progress = 0;
+      while (goesOn && performance.now() < end) {
+        progress = workerProgress.value;
+        goesOn = this.step();
+      }
+      if (goesOn) return this.#schedule();
+      if (this.#elsewhere.length > 0) workerProgress.whenAdvanced(progress, () => this.#schedule());
+      if (this.#isBlockedOutside || this.#elsewhere.length > 0) this.#timer.start();
     });
   }
 }

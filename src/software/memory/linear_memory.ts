@@ -70,6 +70,12 @@ interface BoundsTable {
   readOnlyPages: number;
 }
 
+/** The parts of linear memory that a running launch uses. Each thread that runs blocks has its own. */
+export type LaunchMemory = Pick<
+  LinearMemory,
+  "memory" | "bytes" | "takeScratch" | "leaveScratch" | "reserve" | "release" | "discard"
+>;
+
 /** A driver's access to the linear memory of the process, which all drivers share. */
 export class LinearMemory {
   readonly memory: WebAssembly.Memory;

@@ -18,10 +18,24 @@ export const granuleByteLength = 512;
 /** The size of a page, in bytes. Mappings consist of whole pages. */
 export const pageByteLength: number = 1 << pageShift;
 
+/** The ranges of linear memory for the data of the launch that a thread of the process runs. */
+export interface ScratchRanges {
+  /** The packed parameters. */
+  readonly parameters: { readonly begin: number };
+  /** The launch record. */
+  readonly launch: { readonly begin: number };
+  /** The block's shared memory, after its reserved part. */
+  readonly shared: { readonly begin: number };
+  /** The thread records. */
+  readonly threads: { readonly begin: number };
+  /** The threads' local memory and saved registers. */
+  readonly local: { readonly begin: number };
+}
+
 /**
- * The ranges of linear memory for the data of the running launch: the packed parameters, the launch record, the
- * argument ranges, the state of the checks, the reserved part and the rest of the block's shared memory, the thread
- * records, and the threads' local memory and saved registers.
+ * The ranges for the launch that the main thread runs: the packed parameters, the launch record, the argument ranges,
+ * the state of the checks, the reserved part and the rest of the block's shared memory, the thread records, and the
+ * threads' local memory and saved registers.
  */
 export const scratch = {
   parameters: { begin: 0x1_0000, byteLength: 0x8000 },
@@ -37,6 +51,7 @@ export const scratch = {
 // Checks at compile time that these offsets equal the constants that compiled code contains.
 scratch.launch.begin satisfies typeof launchRecordBegin;
 scratch.checks.begin satisfies typeof checkStateBegin;
+scratch satisfies ScratchRanges;
 
 /**
  * The value to which each byte of a new allocation is set while a program is checked, so that uses of uninitialized

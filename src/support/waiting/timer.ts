@@ -7,7 +7,8 @@ import { abortError, throwIfAborted } from "./waiting.ts";
 
 /** The maximum delay of `setTimeout` in milliseconds. The runtimes treat longer delays as 1 ms. */
 const longestDelay = 2 ** 31 - 1;
-const pauseMilliseconds = 0.2;
+/** The time in milliseconds between polls of another process. */
+export const pauseMilliseconds = 0.2;
 
 /** A timer that can be started repeatedly. */
 export class Timer {

@@ -13,17 +13,9 @@ import {
 import { type CheckHelper, checkHelpers } from "./check_helpers.ts";
 import { type FloatHelper, floatHelpers } from "./float_helpers.ts";
 import type { HelperBuilder, HelperFunction } from "./helper_function.ts";
-import {
-  hostFunctionCount,
-  type HostFunctionName,
-  type HostFunctions,
-  hostFunctionTypes,
-  hostIndex,
-} from "../../abi/host_functions.ts";
-import { encodeEightBits } from "./half_helpers.ts";
+import { hostFunctionCount, type HostFunctionName, hostFunctionTypes, hostIndex } from "../../abi/host_functions.ts";
 import { type RaceHelper, raceHelpers } from "./race_helpers.ts";
 import { type ShadowHelper, shadowHelpers } from "./shadow_helpers.ts";
-import { reduceAngle } from "./approximate_helpers.ts";
 
 /** The name of a function that kernels can call. */
 export type Helper =
@@ -67,21 +59,4 @@ export function helperFunctions(): readonly HelperFunction[] {
 /** Returns the functions that every module imports, in the order of their indices. */
 export function importedFunctions(): { module: string; name: string; type: HelperFunction["type"] }[] {
   return Object.entries(hostFunctionTypes).map(([name, type]) => ({ module: "device", name, type }));
-}
-
-/**
- * Returns the functions that a module imports from `device`. Pure functions such as `reduceAngle` need not be in
- * `supplied`; a call of any other missing function throws a TypeError.
- */
-export function hostFunctionImports(supplied: Partial<HostFunctions>): Record<string, WebAssembly.ImportValue> {
-  const all: Partial<HostFunctions> = { reduceAngle, encodeEightBits, ...supplied };
-  const imports: Record<string, WebAssembly.ImportValue> = {};
-  for (const name of Object.keys(hostFunctionTypes) as HostFunctionName[]) imports[name] = all[name] ?? absent(name);
-  return imports;
-}
-
-function absent(name: string): () => never {
-  return () => {
-    throw new TypeError(`Cannot call "${name}": it is not supplied`);
-  };
 }

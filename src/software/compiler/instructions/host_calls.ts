@@ -12,7 +12,7 @@ import type { FunctionEmitter } from "../codegen/function_emitter.ts";
 import type { Emit } from "./instruction_form.ts";
 import { constant } from "../webassembly/opcodes.ts";
 import { loadOp, storeOp } from "./memory/memory_instructions.ts";
-import type { CallVariable } from "../typing/call_layout.ts";
+import { callTarget, type CallVariable } from "../typing/call_layout.ts";
 import type { ResolvedInstruction } from "../../../ptx/instructions/resolved_instruction.ts";
 
 /** Emits code that pushes the value of a call's argument, which must not be an array. */
@@ -141,3 +141,13 @@ export const hostCalls: ReadonlyMap<string, Emit> = new Map([
   ["free", free],
   ["cudaGraphSetConditional", setCondition],
 ]);
+
+/** The functions that allocate memory in the device's heap, or free it. */
+const heapCalls: ReadonlySet<string> = new Set(["malloc", "__cuda_syscall_aligned_malloc", "free"]);
+
+/** Whether an instruction allocates memory in the device's heap, or frees it. */
+export function usesHeap(i: ResolvedInstruction): boolean {
+  if (i.form.flow !== "call") return false;
+  const target = callTarget(i);
+  return target.kind === "function" && target.declaration.body === undefined && heapCalls.has(target.name);
+}

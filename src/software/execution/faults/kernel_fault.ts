@@ -45,6 +45,28 @@ export interface StuckBlocks {
   readonly waiting: readonly WaitingThreads[];
 }
 
+/** A fault and where it occurred, as plain data, which the thread that ran the block sends to the main thread. */
+export interface LocatedFault {
+  readonly report: Pick<FaultReport, "kind" | "address" | "place" | "source">;
+  readonly block: GridIndex;
+  /** Undefined if no particular thread has faulted. */
+  readonly thread: GridIndex | undefined;
+  /** The line in the PTX text. 0 if it is unknown. */
+  readonly line: number;
+  /** A description that replaces the default one, with lines as {@linkcode markLine} marks them. */
+  readonly what: string | undefined;
+}
+
+/** Marks a line of the PTX in a description. Only the main thread knows the source lines. */
+export function markLine(line: number): string {
+  return `\0${line}\0`;
+}
+
+/** Replaces the lines that {@linkcode markLine} has marked by their names. */
+export function nameLines(text: string, nameLine: (line: number) => string): string {
+  return text.replace(/\0(\d+)\0/g, (_, line) => nameLine(Number(line)));
+}
+
 /**
  * An exception that compiled code propagates, so that the kernel stops. The launch converts it to a
  * {@linkcode KernelFault}.

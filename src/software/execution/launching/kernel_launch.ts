@@ -3,18 +3,21 @@
  *
  * @module
  */
-import { maySpin } from "../scheduling/block_scheduler.ts";
 import type { CompiledKernel } from "../../compiler/compile.ts";
-import { BlockIndex, type LaunchPlace, LaunchRecord, schedulerOf, stopIfDeadlocked } from "./launch_state.ts";
+import { type BlockRunner, blockRunner } from "./block_runner.ts";
+import { BlockIndex, type LaunchPlace, LaunchRecord } from "./launch_state.ts";
 import type { GangFunctions, LaunchGeometry } from "../modules/kernel_versions.ts";
 import type { SoftwareKernel } from "../modules/module_loader.ts";
-import { KernelStop } from "../faults/kernel_fault.ts";
+import { type FaultReport, type KernelFault, KernelStop } from "../faults/kernel_fault.ts";
+import { kernelFault } from "../faults/launch_fault.ts";
+import { Pace, sliceMilliseconds } from "./pace.ts";
 import { ResidentBlocks } from "../residency/resident_blocks.ts";
-import { scratch } from "../../memory/memory_layout.ts";
 import type { LaunchAccess, LaunchObservation } from "../../../kernel_checker.ts";
 import type { LaunchChecks, RunningChecks } from "../checks/launch_checks.ts";
-
-const sliceMilliseconds = 4;
+import { maySpin } from "../scheduling/block_scheduler.ts";
+import type { Delegated } from "../streams.ts";
+import { type LaunchSharing, SharedLaunch } from "../workers/shared_launch.ts";
+import { sharingPolicy } from "../workers/workers.ts";
 
 /** Returns the size in bytes of the memory for the local memory and saved registers of all threads of a block. */
 export function threadMemoryBytes(
@@ -26,190 +29,125 @@ export function threadMemoryBytes(
 
 /** A launch, as an item of work that a stream runs. */
 export interface LaunchWork {
-  /** Runs a time slice of the launch, and returns whether all blocks are done. */
-  readonly run: () => boolean;
+  /** Runs a time slice of the launch. Returns whether all blocks are done, or the blocks that other threads now run. */
+  readonly run: () => boolean | Delegated;
   /** Releases the launch's memory. `run` must not be called afterwards. */
   readonly release?: () => void;
 }
 
+/** Options of {@linkcode launchInSlices}. */
+export interface SlicingOptions {
+  /** Returns how other threads can run blocks of the launch. Undefined, or returns undefined, if they cannot. */
+  readonly sharing?: (() => LaunchSharing | undefined) | undefined;
+}
+
 /** Creates the work of a launch, which runs in time slices. */
-export function launchInSlices(kernel: SoftwareKernel, geometry: LaunchGeometry, place: LaunchPlace): LaunchWork {
-  const launch = new LaunchRecord(kernel, geometry, place);
-  const gang = kernel.gang.for(geometry);
-  const index = new BlockIndex(geometry.grid, place.order);
-  const work: LaunchWork = gang !== undefined ? { run: runInGangs(launch, index, gang) } : runSingly(launch, index);
-  const run = () => {
-    try {
-      return work.run();
-    } catch (error) {
-      throw error instanceof KernelStop ? launch.faultOf(error.report) : error;
+export function launchInSlices(
+  kernel: SoftwareKernel,
+  geometry: LaunchGeometry,
+  place: LaunchPlace,
+  options: SlicingOptions = {},
+): LaunchWork {
+  const launch = new SlicedLaunch(new LaunchRecord(kernel, geometry, place), kernel.gang.for(geometry), options);
+  return { run: () => launch.run(), release: () => launch.release() };
+}
+
+/** A launch that runs its blocks in time slices. */
+class SlicedLaunch {
+  readonly #launch: LaunchRecord<SoftwareKernel>;
+  readonly #index: BlockIndex;
+  readonly #runner: BlockRunner;
+  readonly #pace: Pace;
+  readonly #gang: GangFunctions | undefined;
+  readonly #sharing: SlicingOptions["sharing"];
+  /** The blocks that wait for each other. Undefined unless a block has waited for other blocks. */
+  #residents: ResidentBlocks | undefined;
+  /** The remaining blocks, if worker threads run them. */
+  #shared: SharedLaunch | undefined;
+
+  constructor(
+    launch: LaunchRecord<SoftwareKernel>,
+    gang: GangFunctions | undefined,
+    { sharing }: SlicingOptions,
+  ) {
+    this.#launch = launch;
+    this.#sharing = maySpin(launch.kernel.compiled.suspensions ?? []) ? undefined : sharing;
+    this.#gang = gang;
+    this.#index = new BlockIndex(launch.geometry.grid, launch.place.order);
+    launch.place.checks?.begin(launch);
+    this.#runner = blockRunner(launch, gang);
+    this.#pace = new Pace(launch.place.isDivided ? 0 : sliceMilliseconds);
+  }
+
+  run(): boolean | Delegated {
+    if (this.#shared !== undefined) {
+      this.#shared.end();
+      return true;
     }
-  };
-  return work.release === undefined ? { run } : { run, release: work.release };
-}
-
-function runSingly(launch: LaunchRecord, index: BlockIndex): LaunchWork {
-  return launch.kernel.compiled.suspensions === undefined
-    ? { run: blocksAtOnce(launch, index) }
-    : blockAfterBlock(launch, index);
-}
-
-/**
- * Chooses the number of blocks that one call of the kernel runs. The elapsed time is measured after each call, so one
- * call should only take a fraction of a time slice.
- */
-class Pace {
-  readonly #isDivided: boolean;
-  #count = 1;
-  #start = 0;
-
-  /** @param place the launch's options. If `isDivided` is true, each time slice runs exactly one block */
-  constructor({ isDivided = false }: Pick<LaunchPlace, "isDivided">) {
-    this.#isDivided = isDivided;
+    try {
+      return this.#residents?.run() ?? this.#share({ isAtOnce: true }) ?? this.#runSlice();
+    } catch (error) {
+      throw error instanceof KernelStop ? this.#faultOf(error.report) : error;
+    }
   }
 
-  /** Starts a time slice. */
-  begin(): void {
-    this.#start = performance.now();
-  }
-
-  /** Returns the exclusive end of the range of blocks to run next, starting at `x`. */
-  lastFrom(x: number, gridX: number): number {
-    return Math.min(x + this.#count, gridX);
+  #runSlice(): boolean | Delegated {
+    const launch = this.#launch;
+    const index = this.#index;
+    const pace = this.#pace;
+    const sharing = this.#sharing?.();
+    if (sharing !== undefined) {
+      pace.milliseconds = sharing.workers.areReady ? sharingPolicy.firstSliceMilliseconds : sliceMilliseconds;
+    }
+    this.#runner.prepare();
+    pace.begin();
+    while (!index.isPastEnd) {
+      const last = Math.min(index.x + pace.count, launch.geometry.grid[0]);
+      const stopped = this.#runner.run(index, last);
+      index.advanceTo(stopped);
+      if (stopped < last) {
+        this.#residents = new ResidentBlocks(launch, index, launch.scheduler!);
+        return false;
+      }
+      if (pace.isOver()) break;
+    }
+    const isDone = index.isPastEnd;
+    if (sharing === undefined) return isDone;
+    sharing.workers.note(launch.kernel, { isDone, milliseconds: pace.elapsed, threads: () => sharing.threads });
+    return isDone || (this.#share() ?? false);
   }
 
   /**
-   * Returns whether the time slice is over. Increases the number of blocks per call if only a small part of the slice
-   * has passed.
+   * Lets workers run the remaining blocks. Returns undefined if they cannot.
+   *
+   * @param options.isAtOnce whether they are to do so only if the kernel usually takes long
    */
-  isOver(): boolean {
-    if (this.#isDivided) return true;
-    const elapsed = performance.now() - this.#start;
-    if (elapsed < sliceMilliseconds / 4) {
-      // Measuring the time takes about as long as running an empty block, so the number of blocks per call grows faster
-      // if hardly any time has passed.
-      const factor = elapsed < sliceMilliseconds / 32 ? 8 : 2;
-      this.#count = Math.min(this.#count * factor, 2 ** 24);
-    }
-    return elapsed > sliceMilliseconds;
+  #share({ isAtOnce = false }: { isAtOnce?: boolean } = {}): SharedLaunch | undefined {
+    const sharing = this.#sharing?.();
+    const launch = this.#launch;
+    if (sharing === undefined || !sharing.workers.areReady || sharing.threads === 1) return undefined;
+    if (isAtOnce && !sharing.workers.tookLong(launch.kernel)) return undefined;
+    const { geometry: { grid, block }, kernel: { compiled } } = launch;
+    const { x, y, z } = this.#index;
+    const first = x + grid[0] * (y + grid[1] * z);
+    const localBytes = threadMemoryBytes(compiled, block[0] * block[1] * block[2]);
+    return this.#shared = SharedLaunch.begin(
+      { launch, gang: this.#gang, localBytes, runner: this.#runner },
+      first,
+      sharing,
+    );
   }
-}
 
-/**
- * Returns a function that runs blocks whose threads never wait. A call of the kernel runs as many blocks of a row as
- * the time slice allows.
- */
-function blocksAtOnce(launch: LaunchRecord, index: BlockIndex): () => boolean {
-  const { run, steps } = launch.kernel;
-  const pace = new Pace(launch.place);
-  return () => {
-    launch.write();
-    pace.begin();
-    while (!index.isPastEnd) {
-      const last = pace.lastFrom(index.x, launch.geometry.grid[0]);
-      launch.setRow(index, last);
-      launch.freshenShared();
-      steps.restart();
-      run(scratch.launch.begin);
-      index.advanceTo(last);
-      if (index.isPastEnd || pace.isOver()) break;
-    }
-    return index.isPastEnd;
-  };
-}
+  #faultOf(report: FaultReport): KernelFault {
+    const { kernel, place, scheduler } = this.#launch;
+    const fault = kernelFault(this.#launch.locateFault(report), kernel, place);
+    place.checks?.fault(fault, report, report.stuck?.waiting ?? scheduler?.waitingThreads() ?? []);
+    return fault;
+  }
 
-/**
- * Creates the work of a launch whose threads may wait: runs one block after another until a block waits for other
- * blocks.
- */
-function blockAfterBlock(launch: LaunchRecord, index: BlockIndex): LaunchWork {
-  const { kernel: { compiled, run, steps } } = launch;
-  const suspensions = compiled.suspensions!;
-  const scheduler = schedulerOf(launch, { kernel: { ...compiled, suspensions }, ...launch.scratchPlace, run });
-  launch.scheduler = scheduler;
-  const runBlock = () => {
-    scheduler.start();
-    return scheduler.takeTurn();
-  };
-  let rest: ResidentBlocks | undefined;
-  const runSlice = () => {
-    if (rest !== undefined) return rest.run();
-    launch.write();
-    const start = performance.now();
-    while (!index.isPastEnd && performance.now() - start < sliceMilliseconds) {
-      launch.setBlock(index);
-      launch.freshenShared();
-      steps.restart();
-      if (stopIfDeadlocked(runBlock) !== "ended") {
-        rest = new ResidentBlocks(launch, index, scheduler);
-        return false;
-      }
-      index.advanceTo(index.x + 1);
-      if (launch.place.isDivided) break;
-    }
-    return index.isPastEnd;
-  };
-  return maySpin(suspensions) ? { run: runSlice, release: () => rest?.release() } : { run: runSlice };
-}
-
-/** The maximum fraction of a launch's gangs that may diverge before the remaining blocks are run thread by thread. */
-const divergedShare = 1 / 8;
-
-/**
- * Returns a function that runs threads in gangs as long as few gangs diverge. A call of the kernel runs as many blocks
- * of a row as the time slice allows.
- */
-function runInGangs(
-  launch: LaunchRecord,
-  index: BlockIndex,
-  { compiled, gangs, threads }: GangFunctions,
-): () => boolean {
-  const { geometry: { grid, block }, kernel: { steps } } = launch;
-  const gangsPerBlock = block[0] * block[1] * block[2] / compiled.width;
-  const { local, saved } = launch.gangMemory(compiled);
-  const scheduler = schedulerOf(launch, {
-    kernel: compiled,
-    shared: scratch.shared.begin,
-    threads: scratch.threads.begin,
-    saved,
-    local,
-    run: threads,
-  });
-  const pace = new Pace(launch.place);
-  launch.resumeLines = compiled.resumeLines;
-  let begun = 0;
-  let diverged = 0;
-  let runRest: (() => boolean) | undefined;
-  return () => {
-    if (runRest !== undefined) return runRest();
-    launch.write();
-    launch.writeForGangs(compiled);
-    pace.begin();
-    while (!index.isPastEnd) {
-      const last = pace.lastFrom(index.x, grid[0]);
-      launch.setRow(index, last);
-      launch.freshenShared();
-      launch.set("divergences", 0);
-      launch.set("rounds", 0);
-      steps.restart();
-      const stopped = gangs(scratch.launch.begin);
-      const rounds = compiled.hasBarriers ? launch.get("rounds") : last - index.x;
-      begun += rounds * gangsPerBlock;
-      diverged += launch.get("divergences");
-      index.advanceTo(stopped);
-      if (stopped < last) {
-        stopIfDeadlocked(() => scheduler.finishBlock());
-        index.advanceTo(stopped + 1);
-      }
-      if (diverged > begun * divergedShare && begun > 64) {
-        launch.resumeLines = launch.kernel.compiled.resumeLines;
-        runRest = runSingly(launch, index).run;
-        return index.isPastEnd;
-      }
-      if (index.isPastEnd || pace.isOver()) break;
-    }
-    return index.isPastEnd;
-  };
+  release(): void {
+    this.#residents?.release();
+  }
 }
 
 /** The work of a launch, and the launch's checks. */

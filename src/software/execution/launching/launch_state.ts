@@ -1,5 +1,5 @@
 /**
- * A running launch: the launch record that the kernel reads, the remaining blocks, and the descriptions of faults.
+ * A running launch: the launch record that the kernel reads, the remaining blocks, and the places of faults.
  *
  * @module
  */
@@ -7,7 +7,6 @@ import type { BlockThreads } from "../scheduling/block_records.ts";
 import { BlockScheduler } from "../scheduling/block_scheduler.ts";
 import type { ThreadIndex } from "../../../kernel_checker.ts";
 import { addressBase, faultKind, reportsRows } from "../../abi/addresses.ts";
-import type { GangKernel } from "../../compiler/compile.ts";
 import {
   exited,
   type LaunchField,
@@ -18,21 +17,22 @@ import {
   threadRecordByteLength,
   threadStarts,
 } from "../../abi/launch_record.ts";
-import { describeArguments, describeFault, genericAddress } from "../faults/describe_fault.ts";
-import { type FaultReport, type GridIndex, KernelFault, KernelStop, nameOfLine } from "../faults/kernel_fault.ts";
+import { type FaultReport, type GridIndex, KernelStop, type LocatedFault, markLine } from "../faults/kernel_fault.ts";
 import type { MemoryNames } from "../../memory/named_memory.ts";
-import type { LaunchGeometry, RunKernel } from "../modules/kernel_versions.ts";
+import type { GangProperties, LaunchGeometry, RunKernel } from "../modules/kernel_versions.ts";
 import type { MemoryShadow } from "../../memory/check_memory.ts";
 import type { KernelOrder } from "../../schedule.ts";
 import type { LaunchChecks } from "../checks/launch_checks.ts";
-import type { SoftwareKernel } from "../modules/module_loader.ts";
-import type { LinearMemory, ScratchOwner } from "../../memory/linear_memory.ts";
-import { freshByte, scratch } from "../../memory/memory_layout.ts";
+import type { RunnableKernel } from "../modules/module_loader.ts";
+import type { LaunchMemory, LinearMemory, ScratchOwner } from "../../memory/linear_memory.ts";
+import { freshByte, scratch, type ScratchRanges } from "../../memory/memory_layout.ts";
 import { DeadlockError, describeWaiting } from "../scheduling/block_barriers.ts";
 
 /** The options of a launch, except for the geometry. */
-export interface LaunchPlace {
-  readonly linearMemory: LinearMemory;
+export interface LaunchPlace<Memory extends LaunchMemory = LinearMemory> {
+  readonly linearMemory: Memory;
+  /** The ranges for the data of the launch. By default, those of the main thread. */
+  readonly ranges?: ScratchRanges;
   readonly parameters: Uint8Array;
   /** The offset of the device's bounds table. */
   readonly bounds: number;
@@ -77,24 +77,25 @@ function indexIn(number: number, [x, y]: GridIndex): GridIndex {
 const addressHigh = Number(BigInt.asIntN(32, addressBase >> 32n));
 
 /** A running launch and its launch record. */
-export class LaunchRecord {
-  readonly kernel: SoftwareKernel;
+export class LaunchRecord<Kernel extends RunnableKernel = RunnableKernel> {
+  readonly kernel: Kernel;
   readonly geometry: LaunchGeometry;
-  readonly place: LaunchPlace;
+  readonly place: LaunchPlace<LaunchMemory>;
   /** The PTX line of each resume point in the running version of the kernel. */
   resumeLines: readonly number[];
   /** The scheduler of the running block's threads. Undefined if the threads run in gangs or never wait. */
   scheduler: BlockScheduler | undefined;
+  readonly ranges: ScratchRanges;
   /** The launch record in linear memory. */
   readonly fields: Int32Array;
 
-  constructor(kernel: SoftwareKernel, geometry: LaunchGeometry, place: LaunchPlace) {
+  constructor(kernel: Kernel, geometry: LaunchGeometry, place: LaunchPlace<LaunchMemory>) {
     this.kernel = kernel;
     this.geometry = geometry;
     this.place = place;
     this.resumeLines = kernel.compiled.resumeLines;
-    this.fields = new Int32Array(place.linearMemory.memory.buffer, scratch.launch.begin, launchFields.length);
-    place.checks?.begin(this);
+    this.ranges = place.ranges ?? scratch;
+    this.fields = new Int32Array(place.linearMemory.memory.buffer, this.ranges.launch.begin, launchFields.length);
   }
 
   /** The offset of the threads' saved registers, which follow the local memory. */
@@ -105,12 +106,12 @@ export class LaunchRecord {
 
   /** The offsets of the parts of a block's memory, for a block that uses the scratch ranges. */
   get scratchPlace(): { shared: number; threads: number; local: number; saved: number } {
-    const { begin: shared } = scratch.shared;
-    return { shared, threads: scratch.threads.begin, local: this.localMemory, saved: this.savedRegisters };
+    const { shared, threads } = this.ranges;
+    return { shared: shared.begin, threads: threads.begin, local: this.localMemory, saved: this.savedRegisters };
   }
 
   get localMemory(): number {
-    return this.place.threadMemory ?? scratch.local.begin;
+    return this.place.threadMemory ?? this.ranges.local.begin;
   }
 
   /**
@@ -123,19 +124,19 @@ export class LaunchRecord {
     const { linearMemory, parameters, bounds, sharedMemoryBytes = 0, argumentRanges, order, workspace } = this.place;
     const { grid, block } = this.geometry;
     const { compiled, steps } = this.kernel;
-    linearMemory.bytes.set(parameters, scratch.parameters.begin);
+    linearMemory.bytes.set(parameters, this.ranges.parameters.begin);
     this.set("gridX", grid[0]);
     this.set("gridY", grid[1]);
     this.set("gridZ", grid[2]);
     this.set("blockDimX", block[0]);
     this.set("blockDimY", block[1]);
     this.set("blockDimZ", block[2]);
-    this.set("parameters", scratch.parameters.begin);
-    this.set("shared", scratch.shared.begin);
+    this.set("parameters", this.ranges.parameters.begin);
+    this.set("shared", this.ranges.shared.begin);
     this.set("sharedBytes", compiled.sharedBytes + sharedMemoryBytes);
     this.set("localMemory", this.localMemory);
     this.set("savedRegisters", this.savedRegisters);
-    this.set("threads", scratch.threads.begin);
+    this.set("threads", this.ranges.threads.begin);
     this.set("workspaceHigh", workspace === undefined ? 0 : addressHigh);
     this.set("workspaceLow", workspace ?? 0);
     this.set("bounds", bounds);
@@ -161,35 +162,15 @@ export class LaunchRecord {
     this.set("reversedThreads", reversed);
   }
 
-  /** Converts a fault report to the error of the launch, and notifies the checks. */
-  faultOf(report: FaultReport): KernelFault {
-    const { compiled, lineInfo } = this.kernel;
-    const { what } = report;
-    const { parameters, memoryNames } = this.place;
-    const line = this.#lineOf(report);
-    const sharedBytes = this.get("sharedBytes");
-    const nameLine = (line: number) => lineInfo.sourceOf(line) ?? nameOfLine(line);
-    const fault = new KernelFault({
-      kind: report.kind,
-      kernel: compiled.name,
+  /** Finds where the running block faulted. Must be called before the record is overwritten. */
+  locateFault({ what, ...report }: FaultReport): LocatedFault {
+    const waiting = () => describeWaiting(this.scheduler?.waitingThreads() ?? [], markLine);
+    return {
+      report: { kind: report.kind, address: report.address, place: report.place, source: report.source },
       ...this.indicesOf(report),
-      line,
-      source: report.source ?? lineInfo.sourceOf(line),
-      address: genericAddress(report),
-      what: typeof what === "string"
-        ? what
-        : what?.(nameLine, describeWaiting(this.scheduler?.waitingThreads() ?? [], nameLine)) ?? describeFault(report, {
-          staticShared: compiled.sharedBytes,
-          shared: sharedBytes,
-          local: compiled.accessibleLocalBytes,
-          parameters: compiled.parameterBytes,
-          lacksWorkspace: compiled.findsWorkspace && this.place.workspace === undefined,
-          memoryNames,
-        }),
-      launched: describeArguments(report.kind, compiled.parameters, parameters, memoryNames),
-    });
-    this.place.checks?.fault(fault, report, report.stuck?.waiting ?? this.scheduler?.waitingThreads() ?? []);
-    return fault;
+      line: this.#lineOf(report),
+      what: typeof what === "function" ? what(markLine, waiting()) : what,
+    };
   }
 
   /**
@@ -206,10 +187,15 @@ export class LaunchRecord {
    * very often.
    */
   numberOf(place: number, thread: number): number {
-    const { fields, geometry: { grid, block } } = this;
+    const { fields, geometry: { block } } = this;
     const row = reportsRows(place) ? block[0] * (fields[words.rowY]! + block[1] * fields[words.rowZ]!) : 0;
-    const blocks = fields[words.blockX]! + grid[0] * (fields[words.blockY]! + grid[1] * fields[words.blockZ]!);
-    return blocks * block[0] * block[1] * block[2] + row + thread;
+    return this.blockNumber * block[0] * block[1] * block[2] + row + thread;
+  }
+
+  /** The number of the running block in the grid. */
+  get blockNumber(): number {
+    const { fields, geometry: { grid } } = this;
+    return fields[words.blockX]! + grid[0] * (fields[words.blockY]! + grid[1] * fields[words.blockZ]!);
   }
 
   /** Returns the block index and thread index of a thread, given its number in the grid. */
@@ -251,16 +237,16 @@ export class LaunchRecord {
    * Returns the offsets of the gangs' save areas, and of the local memory and saved registers of threads that have left
    * their gang.
    */
-  gangMemory({ hasBarriers, width, localBytes, savedBytes }: GangKernel): GangMemory {
+  gangMemory({ hasBarriers, width, localBytes, savedBytes }: GangProperties): GangMemory {
     const { block } = this.geometry;
     const threads = hasBarriers ? block[0] * block[1] * block[2] : width;
-    const local = scratch.local.begin;
+    const local = this.ranges.local.begin;
     const saved = local + threads * localBytes;
     return { local, saved, gangs: saved + threads * savedBytes };
   }
 
   /** Sets the fields of the launch record whose values are different for threads that run in gangs. */
-  writeForGangs(kernel: GangKernel): void {
+  writeForGangs(kernel: GangProperties): void {
     const { local, saved, gangs } = this.gangMemory(kernel);
     this.set("localMemory", local);
     this.set("savedRegisters", saved);
@@ -271,13 +257,13 @@ export class LaunchRecord {
    * If each time slice runs a single block, overwrites the shared memory with a pattern, so that a block cannot see
    * data of the previous block.
    */
-  freshenShared(begin: number = scratch.shared.begin): void {
+  freshenShared(begin: number = this.ranges.shared.begin): void {
     const { isDivided, linearMemory } = this.place;
     if (isDivided) linearMemory.bytes.fill(freshByte, begin, begin + this.get("sharedBytes"));
   }
 
   /** Sets the blocks to run next: from the given block to `last` (exclusive) in the same row. */
-  setRow({ x, y, z }: BlockIndex, last: number): void {
+  setRow({ x, y, z }: Coordinates, last: number): void {
     this.set("firstBlockX", x);
     this.set("lastBlockX", last);
     this.set("blockY", y);
@@ -408,7 +394,7 @@ export function schedulerOf(
     run(firstThread, lastThread) {
       launch.set("firstThread", firstThread);
       launch.set("lastThread", lastThread);
-      run(scratch.launch.begin);
+      run(launch.ranges.launch.begin);
     },
     countSteps: (count, thread) => steps.add(count, thread, locate),
     observer: launch.place.checks?.observeBlock(),

@@ -9,7 +9,7 @@ import type { GlobalAccesses } from "../../../kernel_checker.ts";
 import { fail } from "../../failure.ts";
 import { activeBlocks, computeCapability, defaultDynamicSharedBytes, launchLimits } from "../../software_device.ts";
 import type { LoadedModule } from "../modules/loaded_module.ts";
-import { launchInSlices, type LaunchWork, threadMemoryBytes } from "./kernel_launch.ts";
+import { launchInSlices, type LaunchWork, type SlicingOptions, threadMemoryBytes } from "./kernel_launch.ts";
 import type { LaunchPlace } from "./launch_state.ts";
 import type { SkippedChecks, SoftwareKernel } from "../modules/module_loader.ts";
 import { maySpin } from "../scheduling/block_scheduler.ts";
@@ -76,10 +76,14 @@ export function checkLaunchAttributes({ clusterDim }: LaunchAttributes, call: st
 }
 
 /** The parts of the driver that a launch uses. */
-interface LaunchServices
-  extends
-    Pick<LaunchPlace, "linearMemory" | "memoryNames" | "isDivided" | "order" | "checks" | "argumentRanges" | "shadow"> {
+interface LaunchServices extends
+  Pick<
+    LaunchPlace,
+    "linearMemory" | "memoryNames" | "isDivided" | "order" | "checks" | "argumentRanges" | "shadow"
+  > {
   readonly workspaces: GridWorkspaces;
+  /** Returns how other threads can run blocks of the launch. Undefined, or returns undefined, if they cannot. */
+  readonly sharing?: SlicingOptions["sharing"];
   /** All global memory that the launch accesses. Undefined if it is unknown which memory the launch accesses. */
   readonly accesses?: GlobalAccesses | undefined;
 }
@@ -91,7 +95,7 @@ interface LaunchServices
 export function launchOf(
   loaded: LoadedKernel,
   configuration: LaunchConfiguration,
-  { workspaces, accesses, ...services }: LaunchServices,
+  { workspaces, accesses, sharing, ...services }: LaunchServices,
 ): LaunchWork {
   checkLaunch(loaded, configuration);
   const { device, kernel } = loaded;
@@ -106,7 +110,7 @@ export function launchOf(
     sharedMemoryBytes,
   };
   const hasReadOnly = services.linearMemory.hasReadOnly(device);
-  const usual = workOf(kernel, configuration, { device, place, workspaces });
+  const usual = workOf(kernel, configuration, { device, place, workspaces, sharing });
   const { shadow } = place;
   const mayBeProven = shadow !== undefined && accesses !== undefined && !kernel.compiled.mayReadUnset;
   if (!kernel.compiled.ordersAccesses && !mayBeProven && !hasReadOnly) return usual;
@@ -124,7 +128,7 @@ export function launchOf(
     usual.release?.();
     chosen = { run: () => true };
     const placeOfVersion = isProven ? { ...place, shadow: undefined } : place;
-    return workOf(version, configuration, { device, place: placeOfVersion, workspaces });
+    return workOf(version, configuration, { device, place: placeOfVersion, workspaces, sharing });
   };
   return {
     run: () => (chosen ??= choose()).run(),
@@ -136,13 +140,15 @@ export function launchOf(
 function workOf(
   kernel: SoftwareKernel,
   configuration: LaunchConfiguration,
-  { device, place, workspaces }: { device: number; place: LaunchPlace } & Pick<LaunchServices, "workspaces">,
+  { device, place, workspaces, sharing }:
+    & { device: number; place: LaunchPlace }
+    & Pick<LaunchServices, "workspaces" | "sharing">,
 ): LaunchWork {
   const { grid, block, call, cooperative = false } = configuration;
   const { linearMemory } = place;
   const memoryBytes = threadMemoryBytes(kernel.compiled, block[0] * block[1] * block[2]);
   const reservedBytes = memoryBytes <= scratch.local.byteLength ? 0 : wholePages(memoryBytes);
-  if (reservedBytes === 0 && !cooperative) return launchInSlices(kernel, { grid, block }, place);
+  if (reservedBytes === 0 && !cooperative) return launchInSlices(kernel, { grid, block }, place, { sharing });
   const threadMemory = reservedBytes === 0 ? undefined : linearMemory.reserve(reservedBytes);
   const workspace = cooperative ? workspaces.take(device) : undefined;
   const releaseMemory = () => {
@@ -157,7 +163,9 @@ function workOf(
     releaseMemory();
     fail(cudaErrorNumbers.cudaErrorLaunchOutOfResources, call);
   }
-  const { run, release } = launchInSlices(kernel, { grid, block }, { ...place, threadMemory, workspace });
+  const { run, release } = launchInSlices(kernel, { grid, block }, { ...place, threadMemory, workspace }, {
+    sharing: cooperative ? undefined : sharing,
+  });
   return {
     run,
     release() {

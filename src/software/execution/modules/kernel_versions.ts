@@ -130,12 +130,21 @@ export interface LaunchGeometry {
 /** The type of a compiled kernel's exported function. The argument is the offset of the launch record. */
 export type RunKernel = (launch: number) => void;
 
-/** The exported functions of a kernel compiled for gangs, and the kernel. */
-export interface GangFunctions {
-  readonly compiled: GangKernel;
+/** The properties of a kernel compiled for gangs that running its blocks needs. All are plain data. */
+export type GangProperties = Omit<GangKernel, "wasm">;
+
+/** The functions of a kernel compiled for gangs, with the properties that running its blocks needs. */
+export interface RunnableGangs {
+  readonly compiled: GangProperties;
   /** Runs the launch record's range of blocks, and returns the x index of the block where it stopped. */
   readonly gangs: (launch: number) => number;
   readonly threads: RunKernel;
+}
+
+/** The exported functions of a kernel compiled for gangs, and the kernel. */
+export interface GangFunctions extends RunnableGangs {
+  readonly compiled: GangKernel;
+  readonly code: WebAssembly.Module;
 }
 
 /**
@@ -200,7 +209,7 @@ export class GangVersions {
     const instance = version && unlessRefused(() => new WebAssembly.Instance(version.code, this.#imports));
     if (version === undefined || instance === undefined) return undefined;
     const { gangs, threads } = instance.exports as unknown as { gangs: GangFunctions["gangs"]; threads: RunKernel };
-    return { compiled: version.compiled, gangs, threads };
+    return { compiled: version.compiled, code: version.code, gangs, threads };
   }
 }
 
@@ -216,7 +225,7 @@ function bestWidth({ width, vectorRegisters, wideRegisters, hasMaskedLoops }: Ga
 }
 
 /** Returns the size in bytes of the memory for all threads and gangs of a block. */
-function gangMemoryBytes(kernel: GangKernel, threadsPerBlock: number): number {
+export function gangMemoryBytes(kernel: GangProperties, threadsPerBlock: number): number {
   const { localBytes, savedBytes, gangBytes, width, hasBarriers } = kernel;
   const threads = hasBarriers ? threadsPerBlock : width;
   return threads * (localBytes + savedBytes) + threads / width * gangBytes;

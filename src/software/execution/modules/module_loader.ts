@@ -23,12 +23,32 @@ import { GangVersions, LaunchVersions, type RunKernel } from "./kernel_versions.
 import type { LinearMemory } from "../../memory/linear_memory.ts";
 import { addressOfOffset, wholePages } from "../../memory/memory_layout.ts";
 
-/** A kernel of a loaded module. */
-export interface SoftwareKernel {
-  readonly compiled: CompiledKernel;
+/** The properties of a compiled kernel that running its blocks needs. All are plain data. */
+export type BlockProperties = Pick<
+  CompiledKernel,
+  | "name"
+  | "sharedBytes"
+  | "localBytes"
+  | "savedBytes"
+  | "frameBytes"
+  | "resumeLines"
+  | "callSites"
+  | "suspensions"
+>;
+
+/** A kernel whose blocks the calling thread can run. */
+export interface RunnableKernel {
+  readonly compiled: BlockProperties;
   readonly run: RunKernel;
   /** Counts the steps of the running blocks. */
   readonly steps: StepCounter;
+}
+
+/** A kernel of a loaded module. */
+export interface SoftwareKernel extends RunnableKernel {
+  readonly compiled: CompiledKernel;
+  /** The code of the kernel, and the variables that the code uses. */
+  readonly binding: KernelBinding;
   /** Maps lines of the module's PTX to lines of the source from which the PTX was compiled. */
   readonly lineInfo: LineInfo;
   /** The versions of the kernel that are compiled for gangs. */
@@ -37,6 +57,13 @@ export interface SoftwareKernel {
   readonly versions: LaunchVersions<SoftwareKernel>;
   /** Returns a version of the kernel that also skips the checks in `more`. The version is compiled on first use. */
   without(more: Partial<SkippedChecks>): SoftwareKernel;
+}
+
+/** The code of a kernel, with all that a thread needs to instantiate it. */
+export interface KernelBinding {
+  readonly code: WebAssembly.Module;
+  /** The range of the module's variables in linear memory. */
+  readonly image: { readonly begin: number; readonly byteLength: number };
 }
 
 /** The checks that a compiled version of a kernel skips. */
@@ -217,7 +244,6 @@ function bindKernels(
       ...hostFunctionImports(hostFunctions({ linearMemory, steps, running, image: { begin, byteLength } })),
     },
   };
-  const { exports } = new WebAssembly.Instance(code, imports);
   const others = new Map<string, ReadonlyMap<string, SoftwareKernel>>();
   const without = (left: SkippedChecks): ReadonlyMap<string, SoftwareKernel> => {
     const key = Object.values(left).join();
@@ -229,11 +255,18 @@ function bindKernels(
     }
     return version;
   };
-  const bind = (compiled: CompiledKernel, exports: WebAssembly.Exports): SoftwareKernel => {
+  const instantiate = (code: WebAssembly.Module) => ({
+    exports: new WebAssembly.Instance(code, imports).exports,
+    binding: { code, image: { begin, byteLength } },
+  });
+  const bind = (
+    compiled: CompiledKernel,
+    { exports, binding }: { exports: WebAssembly.Exports; binding: KernelBinding },
+  ): SoftwareKernel => {
     const { name } = compiled;
     const run = exports[name] as RunKernel;
     const versions = new LaunchVersions(compiled, {
-      bind: (wasm, kernel) => bind(kernel, new WebAssembly.Instance(new WebAssembly.Module(wasm), imports).exports),
+      bind: (wasm, kernel) => bind(kernel, instantiate(new WebAssembly.Module(wasm))),
       memory: linearMemory.memory,
       image: { begin, end: begin + byteLength },
     });
@@ -242,11 +275,13 @@ function bindKernels(
       compiled,
       run,
       steps,
+      binding,
       lineInfo,
       gang,
       versions,
       without: (more) => without({ ...left, ...more }).get(name)!,
     };
   };
-  return new Map([...kernels].map(([name, compiled]) => [name, bind(compiled, exports)]));
+  const instance = instantiate(code);
+  return new Map([...kernels].map(([name, compiled]) => [name, bind(compiled, instance)]));
 }

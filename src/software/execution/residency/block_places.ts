@@ -7,7 +7,7 @@
 import { sharedSpan } from "../../abi/addresses.ts";
 import type { CompiledKernel } from "../../compiler/compile.ts";
 import { threadRecordByteLength } from "../../abi/launch_record.ts";
-import type { LinearMemory } from "../../memory/linear_memory.ts";
+import type { LaunchMemory, LinearMemory } from "../../memory/linear_memory.ts";
 import { granuleByteLength, pageByteLength, scratch, wholePages } from "../../memory/memory_layout.ts";
 
 /** The offsets of a block's memory. */
@@ -48,7 +48,7 @@ function aligned(byteLength: number): number {
  * memory.
  */
 export class BlockPlaces {
-  readonly #linearMemory: LinearMemory;
+  readonly #linearMemory: LaunchMemory;
   readonly #sizes: BlockMemorySizes;
   readonly #first: BlockPlace;
   readonly #most: number;
@@ -60,7 +60,7 @@ export class BlockPlaces {
 
   /** @param most the maximum number of blocks that are resident on the device at once */
   constructor(
-    linearMemory: LinearMemory,
+    linearMemory: LaunchMemory,
     { sizes, first, most }: { sizes: BlockMemorySizes; first: BlockPlace; most: number },
   ) {
     this.#linearMemory = linearMemory;

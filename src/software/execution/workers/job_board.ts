@@ -1,0 +1,292 @@
+/**
+ * The jobs that the main thread gives to worker threads, in memory that all of them share. A job is the rest of a
+ * launch: threads claim ranges of its blocks until none is left.
+ *
+ * @module
+ */
+
+/** The maximum number of jobs that are open at once. */
+export const jobCount = 32;
+
+/** The words before the jobs. */
+const header = {
+  /** Increased whenever a job is opened. Idle workers wait for it to change. */
+  opened: 0,
+  /** The number of workers that have started. */
+  started: 1,
+  /** The number of open jobs. */
+  openJobs: 2,
+  words: 16,
+} as const;
+
+/** The fields of a job that the main thread sets before it opens the job, in 32-bit words. */
+const jobFields = [
+  /** The number of the job among all jobs, modulo 2^32. */
+  "number",
+  /** The kernel, by the number that the main thread has given it. */
+  "kernel",
+  "gridX",
+  "gridY",
+  "gridZ",
+  "blockX",
+  "blockY",
+  "blockZ",
+  /** The size of the dynamic shared memory in bytes. */
+  "sharedMemoryBytes",
+  /** The offset of the packed parameters in linear memory. */
+  "parameters",
+  /** The offset of the device's bounds table. */
+  "bounds",
+  /** The offset of the workers' scratch ranges in linear memory, and the size of each worker's. */
+  "scratchBegin",
+  "scratchBytes",
+  /** The number of threads that run the job at once. */
+  "threads",
+  /** The offset of the state of the device's heap, or 0. */
+  "heap",
+  /** The offset of the table of conditions, or 0. */
+  "conditions",
+  /** The greatest number of characters that a kernel prints at once, or 0. */
+  "printLimit",
+] as const;
+
+/** The fields of a job. */
+export type JobFields = Readonly<Record<typeof jobFields[number], number>>;
+
+/** The words of a job that threads change while it is open. */
+const state = {
+  /** 1 while the job is open. */
+  open: 0,
+  /** The number of threads that are running the job. */
+  running: 1,
+  /** 1 if the job must stop. */
+  stop: 2,
+  /** The time in microseconds for which threads have run the job. */
+  busy: 3,
+  words: 4,
+} as const;
+
+/** The 64-bit counters of a job, in the order of their places. */
+const counters = {
+  /** The number of the next block that nobody has claimed. */
+  next: 0,
+  /** The number after the last block. */
+  end: 1,
+  /** The lowest number of a block that has faulted. */
+  fault: 2,
+  count: 4,
+} as const;
+
+const wordsPerJob = 2 * counters.count + state.words + 20;
+const noBlock = 2n ** 63n - 1n;
+
+/** The memory with all jobs. */
+export class JobBoard {
+  readonly words: Int32Array<SharedArrayBuffer>;
+  readonly counters: BigInt64Array<SharedArrayBuffer>;
+
+  constructor(buffer: SharedArrayBuffer = new SharedArrayBuffer(4 * (header.words + jobCount * wordsPerJob))) {
+    this.words = new Int32Array(buffer);
+    this.counters = new BigInt64Array(buffer);
+  }
+
+  get buffer(): SharedArrayBuffer {
+    return this.words.buffer;
+  }
+
+  /** The number of workers that have started. */
+  get started(): number {
+    return Atomics.load(this.words, header.started);
+  }
+
+  /** Must be called by each worker when it has started. */
+  start(): void {
+    Atomics.add(this.words, header.started, 1);
+  }
+
+  /** The number of jobs that have been opened, modulo 2^32. */
+  get opened(): number {
+    return Atomics.load(this.words, header.opened);
+  }
+
+  /** Blocks until another job is opened. */
+  waitForJob(opened: number): void {
+    Atomics.wait(this.words, header.opened, opened);
+  }
+
+  /** Whether several jobs are open, between which workers take turns. */
+  get hasSeveralJobs(): boolean {
+    return Atomics.load(this.words, header.openJobs) > 1;
+  }
+
+  /** Counts a job that is opened, and wakes workers. */
+  noteOpened(workers: number): void {
+    Atomics.add(this.words, header.openJobs, 1);
+    Atomics.add(this.words, header.opened, 1);
+    Atomics.notify(this.words, header.opened, workers);
+  }
+
+  noteClosed(): void {
+    Atomics.sub(this.words, header.openJobs, 1);
+  }
+}
+
+/** A job of a board. Each thread has an object of its own for it. */
+export class Job {
+  readonly index: number;
+  /** The range of blocks that was claimed last: from `first` to `last` (exclusive). */
+  first = 0;
+  last = 0;
+  readonly #board: JobBoard;
+  readonly #counters: number;
+  readonly #state: number;
+  readonly #fields: number;
+
+  constructor(board: JobBoard, index: number) {
+    this.index = index;
+    this.#board = board;
+    const begin = header.words + index * wordsPerJob;
+    this.#counters = begin / 2;
+    this.#state = begin + 2 * counters.count;
+    this.#fields = this.#state + state.words;
+  }
+
+  /**
+   * Opens the job for workers, with the blocks from `first` to `end` (exclusive). Only the main thread may call this, and
+   * only if the job is closed.
+   *
+   * @param workers the number of workers to wake
+   */
+  open(fields: JobFields, { first, end, workers }: { first: number; end: number; workers: number }): void {
+    const { words } = this.#board;
+    jobFields.forEach((name, index) => words[this.#fields + index] = fields[name]);
+    this.#set("next", BigInt(first));
+    this.#set("end", BigInt(end));
+    this.#set("fault", noBlock);
+    Atomics.store(words, this.#state + state.stop, 0);
+    Atomics.store(words, this.#state + state.busy, 0);
+    Atomics.store(words, this.#state + state.open, 1);
+    this.#board.noteOpened(workers);
+  }
+
+  /** Closes the job. Blocks until no worker runs it, which they then never do again. */
+  close(): void {
+    const { words } = this.#board;
+    Atomics.store(words, this.#state + state.stop, 1);
+    Atomics.store(words, this.#state + state.open, 0);
+    this.#board.noteClosed();
+    for (;;) {
+      const running = this.running;
+      if (running === 0) return;
+      Atomics.wait(words, this.#state + state.running, running);
+    }
+  }
+
+  /** Returns the fields. Must be called by a thread that has joined. */
+  fields(): JobFields {
+    const { words } = this.#board;
+    return Object.fromEntries(
+      jobFields.map((name, index) => [name, words[this.#fields + index]! >>> 0]),
+    ) as unknown as JobFields;
+  }
+
+  /** The number of the job among all jobs. */
+  get number(): number {
+    return this.#board.words[this.#fields]! >>> 0;
+  }
+
+  /** The number of threads that are running the job. */
+  get running(): number {
+    return Atomics.load(this.#board.words, this.#state + state.running);
+  }
+
+  get isOpen(): boolean {
+    return Atomics.load(this.#board.words, this.#state + state.open) === 1;
+  }
+
+  /** Whether blocks are left that a thread can claim. */
+  get hasBlocks(): boolean {
+    return !this.isStopped && !this.hasFault && this.#get("next") < this.#get("end");
+  }
+
+  /** Whether no thread runs the job, or will. */
+  get isOver(): boolean {
+    return !this.hasBlocks && this.running === 0;
+  }
+
+  /** Whether the job must stop. */
+  get isStopped(): boolean {
+    return Atomics.load(this.#board.words, this.#state + state.stop) === 1;
+  }
+
+  /** Whether a block has faulted. */
+  get hasFault(): boolean {
+    return this.#get("fault") !== noBlock;
+  }
+
+  /** The lowest number of a block that has faulted. */
+  get lowestFault(): number {
+    return Number(this.#get("fault"));
+  }
+
+  /** The time in milliseconds for which threads have run the job. */
+  get busyMilliseconds(): number {
+    return (Atomics.load(this.#board.words, this.#state + state.busy) >>> 0) / 1000;
+  }
+
+  /** Counts the calling thread as one that runs the job, which only then may claim blocks. Returns false if it is closed. */
+  join(): boolean {
+    Atomics.add(this.#board.words, this.#state + state.running, 1);
+    if (this.isOpen && this.hasBlocks) return true;
+    this.leave();
+    return false;
+  }
+
+  /** Must be called by a thread that has joined. Returns whether it was the last. */
+  leave(milliseconds = 0): boolean {
+    const { words } = this.#board;
+    if (milliseconds > 0) Atomics.add(words, this.#state + state.busy, Math.ceil(milliseconds * 1000));
+    const isLast = Atomics.sub(words, this.#state + state.running, 1) === 1;
+    if (!this.isOpen) Atomics.notify(words, this.#state + state.running);
+    return isLast;
+  }
+
+  /**
+   * Claims the next blocks, at most `most`, and fewer if several threads would not get their share of what is left.
+   * Returns false if no blocks are left.
+   */
+  claim(most: number, threads: number): boolean {
+    if (!this.hasBlocks) return false;
+    const end = Number(this.#get("end"));
+    const left = end - Number(this.#get("next"));
+    const count = Math.max(1, Math.min(most, Math.ceil(left / (2 * threads))));
+    const first = Number(Atomics.add(this.#board.counters, this.#counters + counters.next, BigInt(count)));
+    if (first >= end) return false;
+    this.first = first;
+    this.last = Math.min(first + count, end);
+    return true;
+  }
+
+  /** Reports that a block has faulted. Returns whether it is the lowest such block so far. */
+  fail(block: number): boolean {
+    const place = this.#counters + counters.fault;
+    for (;;) {
+      const lowest = this.#get("fault");
+      if (lowest <= BigInt(block)) return false;
+      if (Atomics.compareExchange(this.#board.counters, place, lowest, BigInt(block)) === lowest) return true;
+    }
+  }
+
+  /** Whether a thread that runs a block must stop: because all must, or because a lower block has faulted. */
+  isInVain(block: number): boolean {
+    return this.isStopped || this.hasFault && this.#get("fault") < BigInt(block);
+  }
+
+  #get(counter: Exclude<keyof typeof counters, "count">): bigint {
+    return Atomics.load(this.#board.counters, this.#counters + counters[counter]);
+  }
+
+  #set(counter: Exclude<keyof typeof counters, "count">, value: bigint): void {
+    Atomics.store(this.#board.counters, this.#counters + counters[counter], value);
+  }
+}

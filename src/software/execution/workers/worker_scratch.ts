@@ -1,0 +1,48 @@
+/**
+ * The scratch ranges of worker threads. They have the size that the job needs, which for most jobs is much smaller than
+ * that of the main thread's.
+ *
+ * @module
+ */
+import { sharedSpan } from "../../abi/addresses.ts";
+import { launchRecordByteLength, threadRecordByteLength } from "../../abi/launch_record.ts";
+import type { ScratchRanges } from "../../memory/memory_layout.ts";
+import type { JobFields } from "./job_board.ts";
+
+/** The alignment of the ranges in bytes. A multiple of the alignment of all variables. */
+const alignment = 1024;
+const aligned = (byteLength: number) => Math.ceil(byteLength / alignment) * alignment;
+
+/** The sizes in bytes of the ranges of a thread that runs blocks of a launch, and the number of a block's threads. */
+export interface ScratchSizes {
+  readonly shared: number;
+  readonly threads: number;
+  /** The size of the threads' local memory and saved registers, and of the save areas of gangs. */
+  readonly local: number;
+}
+
+/** Returns the size in bytes of the scratch ranges of one worker. */
+export function scratchBytesOf({ shared, threads, local }: ScratchSizes): number {
+  return sharedOffset + aligned(shared) + aligned(threads * threadRecordByteLength) + aligned(local);
+}
+
+/** The offset of the block's shared memory, after the launch record and the reserved part of shared memory. */
+const sharedOffset = aligned(launchRecordByteLength) + aligned(sharedSpan.reserved);
+
+/** Returns the scratch ranges of a worker that runs a job. */
+export function scratchOfWorker(
+  { parameters, scratchBegin, scratchBytes, blockX, blockY, blockZ }: JobFields,
+  { worker, sharedBytes }: { worker: number; sharedBytes: number },
+): ScratchRanges {
+  const launch = scratchBegin + worker * scratchBytes;
+  const shared = launch + sharedOffset;
+  const threads = shared + aligned(sharedBytes);
+  const local = threads + aligned(blockX * blockY * blockZ * threadRecordByteLength);
+  return {
+    parameters: { begin: parameters },
+    launch: { begin: launch },
+    shared: { begin: shared },
+    threads: { begin: threads },
+    local: { begin: local },
+  };
+}

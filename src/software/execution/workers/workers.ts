@@ -1,0 +1,274 @@
+/**
+ * The worker threads of the process, which run blocks of kernels while the main thread does something else or runs other
+ * blocks.
+ *
+ * @module
+ */
+import { addressSpace } from "../../abi/addresses.ts";
+import type { LinearMemory, PageHolder } from "../../memory/linear_memory.ts";
+import { scratch } from "../../memory/memory_layout.ts";
+import type { LaunchRecord } from "../launching/launch_state.ts";
+import { type GangFunctions, gangMemoryBytes, type GangProperties } from "../modules/kernel_versions.ts";
+import type { SoftwareKernel } from "../modules/module_loader.ts";
+import { pause } from "../../../support/waiting/timer.ts";
+import { Job, JobBoard, jobCount, type JobFields } from "./job_board.ts";
+import { type FromWorker, type ToWorker, type WorkerPort, type WorkerThreads, workerThreads } from "./messages.ts";
+import { workerProgram } from "./program.ts";
+import { workerProgress } from "./progress.ts";
+import { scratchBytesOf } from "./worker_scratch.ts";
+
+/** When workers run launches. Tests change it, so that workers run launches that are too short for it. */
+export const sharingPolicy = {
+  /** The time in milliseconds for which launches run on the main thread before the workers are started. */
+  patienceMilliseconds: 40,
+  /** The time in milliseconds for which the main thread runs a launch before workers run the rest. */
+  firstSliceMilliseconds: 0.1,
+};
+/** The size of the memory for a job's packed parameters: the most that a kernel can have. */
+const parameterBytes: number = scratch.parameters.byteLength;
+/** The minimum size of a worker's scratch ranges, so that most launches can use the same. */
+const leastScratchBytes = 0x4_0000;
+/** The maximum total size of all workers' scratch ranges. */
+const mostScratchBytes = 2 ** 30;
+
+/** A launch whose remaining blocks workers can run. */
+export interface SharableLaunch {
+  readonly launch: LaunchRecord<SoftwareKernel>;
+  readonly gang: GangFunctions | undefined;
+  /** The size in bytes of the local memory and saved registers of all threads of a block that run without gangs. */
+  readonly localBytes: number;
+}
+
+/** Options for opening a job. */
+interface JobOptions extends Pick<JobFields, "threads" | "heap" | "conditions" | "printLimit"> {
+  /** The number of the first block. */
+  readonly first: number;
+  /** The number of workers to wake. */
+  readonly workers: number;
+}
+
+/** The parameters of all jobs, and the scratch ranges of all workers, which have `byteLength` bytes each. */
+interface WorkerScratch {
+  readonly begin: number;
+  readonly byteLength: number;
+  readonly totalBytes: number;
+}
+
+/** The worker threads of the process. */
+export class Workers implements PageHolder {
+  readonly #memory: LinearMemory;
+  readonly #board = new JobBoard();
+  readonly #jobs: Job[] = Array.from({ length: jobCount }, (_, index) => new Job(this.#board, index));
+  readonly #closed: Job[] = [...this.#jobs];
+  readonly #ports: WorkerPort[] = [];
+  readonly #numbers = new WeakMap<SoftwareKernel, Map<GangFunctions | undefined, number>>();
+  /** Lets the workers forget kernels of modules that were unloaded. */
+  readonly #stale = new FinalizationRegistry<number>((number) => this.#send({ kind: "forget", number }));
+  /** For each kernel that has been launched, whether its last launch took long. */
+  readonly #tookLong = new WeakMap<SoftwareKernel, boolean>();
+  /** The faults of open jobs, by the jobs' numbers. */
+  readonly #faults = new Map<number, FromWorker[]>();
+  #threads: WorkerThreads | undefined;
+  /** The number of workers, started or not yet. */
+  #count = 0;
+  #runMilliseconds = 0;
+  #scratch: WorkerScratch | undefined;
+  #lastNumber = 0;
+  #lastKernel = 0;
+
+  constructor(memory: LinearMemory) {
+    this.#memory = memory;
+    memory.addPageHolder(this);
+  }
+
+  /** Starts workers, and blocks until all of them have started. */
+  startAll(count: number): void {
+    this.#start(count);
+    for (let seen; seen = workerProgress.value, this.#board.started < this.#count;) workerProgress.wait(seen, 1000);
+  }
+
+  /** Whether a worker has started. */
+  get areReady(): boolean {
+    return this.#count > 0 && this.#board.started > 0;
+  }
+
+  /** Whether the last launch of a kernel took so long that workers ran a part of it, or would have. */
+  tookLong(kernel: SoftwareKernel): boolean {
+    return this.#tookLong.get(kernel) ?? sharingPolicy.firstSliceMilliseconds < 0;
+  }
+
+  /**
+   * Notes for how long a launch has run on the main thread. Starts the workers after some time.
+   *
+   * @param options.isDone whether the launch was done after its first slice
+   */
+  note(kernel: SoftwareKernel, { isDone, milliseconds, threads }: {
+    isDone: boolean;
+    milliseconds: number;
+    threads: () => number;
+  }): void {
+    if (this.#tookLong.get(kernel) !== !isDone) this.#tookLong.set(kernel, !isDone);
+    this.#runMilliseconds += milliseconds;
+    if (this.#runMilliseconds > sharingPolicy.patienceMilliseconds && this.#count === 0) this.#start(threads());
+  }
+
+  /** Starts workers, so that there are `count` of them. Does nothing if the runtime or the program's permissions refuse. */
+  #start(count: number): void {
+    const threads = this.#threads ??= workerThreads();
+    if (threads === undefined || count === 1 || this.#count > 0) return;
+    // Does not try again, because nothing will have changed.
+    this.#count = count;
+    const ports = new Map<number, WorkerPort>();
+    for (let index = 0; index < count; index++) {
+      const { port1, port2 } = new threads.MessageChannel();
+      port1.unref?.();
+      this.#ports.push(port1);
+      ports.set(index, port2);
+    }
+    const workerData = {
+      source: workerProgram,
+      index: 0,
+      ports,
+      board: this.#board.buffer,
+      progress: workerProgress.word.buffer,
+      memory: this.#memory.memory,
+      addressSpace,
+      timeOrigin: performance.timeOrigin,
+    };
+    try {
+      const worker = new threads.Worker(workerProgram, { eval: true, workerData, transferList: [...ports.values()] });
+      worker.on("error", () => {});
+      worker.unref();
+    } catch {
+      // The program may lack a permission for workers. It then runs on one thread.
+    }
+  }
+
+  #send(message: ToWorker): void {
+    for (const port of this.#ports) port.postMessage(message);
+  }
+
+  /** Opens a job for the blocks of a launch. Returns undefined if there is no room for it. */
+  open(
+    { launch, gang, localBytes }: SharableLaunch,
+    { first, workers, ...fields }: JobOptions,
+  ): Job | undefined {
+    const { kernel, geometry: { grid, block }, place: { parameters, bounds, sharedMemoryBytes = 0 } } = launch;
+    const blockThreads = block[0] * block[1] * block[2];
+    const ranges = this.#scratchOf(scratchBytesOf({
+      shared: kernel.compiled.sharedBytes + sharedMemoryBytes,
+      threads: blockThreads,
+      local: Math.max(localBytes, gang === undefined ? 0 : gangMemoryBytes(gang.compiled, blockThreads)),
+    }));
+    const job = ranges && this.#closed.pop();
+    if (job === undefined) return undefined;
+    const copied = ranges!.begin + job.index * parameterBytes;
+    this.#memory.bytes.set(parameters, copied);
+    job.open({
+      number: this.#lastNumber = (this.#lastNumber + 1) >>> 0,
+      kernel: this.#numberOf(kernel, gang),
+      gridX: grid[0],
+      gridY: grid[1],
+      gridZ: grid[2],
+      blockX: block[0],
+      blockY: block[1],
+      blockZ: block[2],
+      sharedMemoryBytes,
+      parameters: copied,
+      bounds,
+      scratchBegin: ranges!.begin + jobCount * parameterBytes,
+      scratchBytes: ranges!.byteLength,
+      ...fields,
+    }, { first, end: grid[0] * grid[1] * grid[2], workers });
+    return job;
+  }
+
+  /** Closes a job when no thread runs it. Returns the fault of its lowest block that faulted, if any. */
+  close(job: Job, kernel: SoftwareKernel): FromWorker | undefined {
+    job.close();
+    this.#closed.push(job);
+    this.#tookLong.set(kernel, job.busyMilliseconds > sharingPolicy.firstSliceMilliseconds);
+    const fault = job.hasFault ? this.#faultOf(job) : undefined;
+    this.#faults.delete(job.number);
+    return fault;
+  }
+
+  /** Returns the fault of the lowest block of a job that faulted. Blocks until the thread's message has arrived. */
+  #faultOf({ number, lowestFault }: Job): FromWorker {
+    for (;;) {
+      const found = this.#faults.get(number)?.find(({ block }) => block === lowestFault);
+      if (found !== undefined) return found;
+      if (!this.#receive()) pause();
+    }
+  }
+
+  /** Receives the messages of all workers. Returns whether there were any. */
+  #receive(): boolean {
+    let hasReceived = false;
+    for (const port of this.#ports) {
+      for (let got; (got = this.#threads!.receiveMessageOnPort(port)) !== undefined;) {
+        hasReceived = true;
+        this.noteFault(got.message as FromWorker);
+      }
+    }
+    return hasReceived;
+  }
+
+  /** Notes a fault of an open job. */
+  noteFault(fault: FromWorker): void {
+    this.#faults.set(fault.job, [...this.#faults.get(fault.job) ?? [], fault]);
+  }
+
+  /** Returns the number of a kernel, which is sent to all workers when it is first needed. */
+  #numberOf(kernel: SoftwareKernel, gang: GangFunctions | undefined): number {
+    let numbers = this.#numbers.get(kernel);
+    if (numbers === undefined) this.#numbers.set(kernel, numbers = new Map());
+    let number = numbers.get(gang);
+    if (number !== undefined) return number;
+    number = ++this.#lastKernel;
+    numbers.set(gang, number);
+    this.#stale.register(kernel, number);
+    const { name, sharedBytes, localBytes, savedBytes, frameBytes, resumeLines, callSites, suspensions } =
+      kernel.compiled;
+    const compiled = { name, sharedBytes, localBytes, savedBytes, frameBytes, resumeLines, callSites, suspensions };
+    const { wasm: _, ...gangProperties } = gang?.compiled ?? {};
+    const sentGang = gang && { code: gang.code, compiled: gangProperties as GangProperties };
+    const { binding: { code, image }, steps: { limit: stepLimit } } = kernel;
+    this.#send({ kind: "kernel", number, code, image, compiled, gang: sentGang, stepLimit });
+    return number;
+  }
+
+  /** Returns scratch ranges for all workers with at least `byteLength` bytes each. Undefined if there is no room. */
+  #scratchOf(byteLength: number): WorkerScratch | undefined {
+    const existing = this.#scratch;
+    if (existing !== undefined && existing.byteLength >= byteLength) return existing;
+    // Open jobs use the existing ranges.
+    if (this.#closed.length < jobCount) return undefined;
+    let wanted = leastScratchBytes;
+    while (wanted < byteLength) wanted *= 2;
+    const totalBytes = jobCount * parameterBytes + wanted * this.#count;
+    this.releaseUnused();
+    const begin = totalBytes > mostScratchBytes ? undefined : this.#memory.reserve(totalBytes);
+    return this.#scratch = begin === undefined ? undefined : { begin, byteLength: wanted, totalBytes };
+  }
+
+  /** The size of the scratch ranges, which count as free also while jobs use them. */
+  get unusedBytes(): number {
+    return this.#scratch?.totalBytes ?? 0;
+  }
+
+  /** Releases the scratch ranges if no job uses them. */
+  releaseUnused(): void {
+    const ranges = this.#scratch;
+    if (ranges === undefined || this.#closed.length < jobCount) return;
+    this.#scratch = undefined;
+    this.#memory.discardAndRelease(ranges.begin, ranges.totalBytes, { isShared: false });
+  }
+}
+
+let workers: Workers | undefined;
+
+/** Returns the worker threads of the process. */
+export function processWorkers(memory: LinearMemory): Workers {
+  return workers ??= new Workers(memory);
+}

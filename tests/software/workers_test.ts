@@ -1,0 +1,206 @@
+/** Worker threads run blocks of kernels: with the results, faults and prints of one thread, and while this one is free. */
+import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
+import { performance } from "node:perf_hooks";
+import { ptx as matrixMultiplyPtx } from "../../kernels/matrix_multiply.ts";
+import { processWorkers, sharingPolicy } from "../../src/software/execution/workers/workers.ts";
+import { LinearMemory } from "../../src/software/memory/linear_memory.ts";
+import { SoftwareDriver } from "../../src/software/software_driver.ts";
+import { Cuda } from "../../src/objects/cuda.ts";
+import type { DeviceBuffer } from "../../src/memory/device_buffer.ts";
+import { Session } from "../../src/session.ts";
+import { remainingLines, startScript } from "../support/child_process.ts";
+import { test } from "../support/test.ts";
+
+const threads = 3;
+
+/** Calls `body` with a software device that gives all blocks to worker threads if it has several threads. */
+async function withThreads<Result>(count: number, body: (cuda: Cuda) => Result | Promise<Result>): Promise<Result> {
+  const usual = { ...sharingPolicy };
+  try {
+    sharingPolicy.firstSliceMilliseconds = -1;
+    processWorkers(new LinearMemory()).startAll(threads);
+    using cuda = new Cuda(new Session(new SoftwareDriver({ devices: 1, peers: false, threads: count })));
+    return await body(cuda);
+  } finally {
+    Object.assign(sharingPolicy, usual);
+  }
+}
+
+/** A kernel with the parameters `p`, an address, and `n`, a number. `%r0` is the thread, `%r1` its block. */
+const kernelOf = (body: string, declarations = "") =>
+  `.version 7.0
+.target sm_70
+.address_size 64
+${declarations}
+.visible .entry kernel(.param .u64 p, .param .u32 n) {
+.reg .pred %p<4>;
+.reg .u32 %r<20>;
+.reg .u64 %rd<10>;
+ld.param.u64 %rd0, [p];
+ld.param.u32 %r9, [n];
+mov.u32 %r1, %ctaid.x;
+mov.u32 %r2, %ntid.x;
+mov.u32 %r3, %tid.x;
+mad.lo.u32 %r0, %r1, %r2, %r3;
+mul.wide.u32 %rd1, %r0, 4;
+add.u64 %rd1, %rd0, %rd1;
+${body}
+}`;
+
+/** Steps of a pseudorandom generator, `n` of them, from the number of the thread. */
+const calculate = `mov.u32 %r4, 0;
+add.u32 %r5, %r0, 1;
+LOOP: shl.b32 %r6, %r5, 13; xor.b32 %r5, %r5, %r6;
+shr.u32 %r6, %r5, 17; xor.b32 %r5, %r5, %r6;
+shl.b32 %r6, %r5, 5; xor.b32 %r5, %r5, %r6;
+add.u32 %r4, %r4, 1;
+setp.lt.u32 %p0, %r4, %r9;
+@%p0 bra LOOP;`;
+
+/** Each thread adds the value of its neighbour in the block, after a barrier. */
+const exchange = `mul.lo.u32 %r7, %r3, 4;
+mov.u32 %r8, shared;
+add.u32 %r10, %r8, %r7;
+st.shared.u32 [%r10], %r5;
+bar.sync 0;
+xor.b32 %r7, %r7, 4;
+add.u32 %r10, %r8, %r7;
+ld.shared.u32 %r6, [%r10];
+add.u32 %r5, %r5, %r6;`;
+
+const programs: Readonly<Record<string, string>> = {
+  "in loops": kernelOf(`${calculate}\nst.global.u32 [%rd1], %r5;`),
+  "with barriers": kernelOf(
+    `${calculate}\n${exchange}\nst.global.u32 [%rd1], %r5;`,
+    ".shared .align 4 .b8 shared[1024];",
+  ),
+  "with malloc": kernelOf(
+    `{ .param .b64 size; .param .b64 found;
+mov.u64 %rd2, 64; st.param.b64 [size], %rd2;
+call.uni (found), malloc, (size);
+ld.param.b64 %rd3, [found]; }
+${calculate}
+st.u32 [%rd3], %r5;
+ld.u32 %r5, [%rd3];
+{ .param .b64 freed; st.param.b64 [freed], %rd3; call.uni free, (freed); }
+st.global.u32 [%rd1], %r5;`,
+    ".extern .func (.param .b64 found) malloc(.param .b64 size);\n.extern .func free(.param .b64 freed);",
+  ),
+  "atomically": kernelOf(`${calculate}
+and.b32 %r6, %r0, 63;
+mul.wide.u32 %rd2, %r6, 4;
+add.u64 %rd2, %rd0, %rd2;
+red.global.add.u32 [%rd2], %r5;`),
+};
+
+const blocks = 200, blockSize = 64;
+
+/** Runs a kernel, and returns the words that it leaves in a buffer. */
+async function run(cuda: Cuda, ptx: string, n: number): Promise<Uint32Array> {
+  const gpu = cuda.device(0);
+  using stream = gpu.createStream();
+  using pool = gpu.createPool();
+  using buffer = pool.allocate(blocks * blockSize * 4, stream);
+  buffer.fill(0, stream);
+  gpu.loadModule(ptx).kernel("kernel").launch({ grid: blocks, block: blockSize, stream }, buffer, n);
+  return await buffer.read(Uint32Array, { stream });
+}
+
+for (const [what, ptx] of Object.entries(programs)) {
+  test(`the results of several threads are those of one: ${what}`, async () => {
+    const expected = await withThreads(1, (cuda) => run(cuda, ptx, 50));
+    for (let round = 0; round < 3; round++) {
+      assertEquals(await withThreads(threads, (cuda) => run(cuda, ptx, 50)), expected);
+    }
+  });
+}
+
+test("the results of several threads are those of one: a matrix product", async () => {
+  const size = 96;
+  const product = (count: number) =>
+    withThreads(count, async (cuda) => {
+      const gpu = cuda.device(0);
+      using pool = gpu.createPool();
+      const numbers = Float32Array.from({ length: size * size }, (_, index) => Math.sin(index));
+      const [a, b, c] = [numbers, numbers.toReversed(), numbers].map((values) => {
+        const buffer = pool.allocate(values.byteLength);
+        buffer.copyFrom(values);
+        return buffer;
+      }) as [DeviceBuffer, DeviceBuffer, DeviceBuffer];
+      const kernel = gpu.loadModule(matrixMultiplyPtx).kernel("matrix_multiply");
+      kernel.launch({ grid: [size / 16, size / 16], block: [16, 16] }, c, a, b, size, size, size);
+      const product = await c.read(Float32Array);
+      for (const buffer of [a, b, c]) buffer.free();
+      return product;
+    });
+  assertEquals(await product(threads), await product(1));
+});
+
+test("of the blocks that fault, the lowest is named, as with one thread", async () => {
+  // Of the blocks from 70 on, each third faults; the others take long enough that higher blocks fault first.
+  const ptx = kernelOf(`rem.u32 %r7, %r1, 3;
+setp.eq.u32 %p1, %r7, 1;
+setp.ge.and.u32 %p1, %r1, 70, %p1;
+@!%p1 bra LONG;
+st.global.u32 [%rd0+-4096], %r0;
+LONG: ${calculate}
+st.global.u32 [%rd1], %r5;`);
+  const messageOf = (count: number) =>
+    withThreads(count, (cuda) => {
+      const gpu = cuda.device(0);
+      const stream = gpu.createStream();
+      const buffer = gpu.createPool().allocate(blocks * blockSize * 4, stream);
+      gpu.loadModule(ptx).kernel("kernel").launch({ grid: blocks, block: blockSize, stream }, buffer, 2000);
+      return assertThrows(() => stream.synchronize(), Error).message.replace(/0x[0-9a-f]+/g, "0x");
+    });
+  const expected = await messageOf(1);
+  assertMatch(expected, /block \(70,0,0\), thread \(0,0,0\), .*4096 bytes? before/);
+  for (let round = 0; round < 10; round++) assertEquals(await messageOf(threads), expected);
+});
+
+test("the event loop runs while other threads run a kernel", async () => {
+  await withThreads(threads, async (cuda) => {
+    const gpu = cuda.device(0);
+    const stream = gpu.createStream();
+    const buffer = gpu.createPool().allocate(blocks * blockSize * 4, stream);
+    gpu.loadModule(programs["in loops"]!).kernel("kernel").launch(
+      { grid: blocks, block: blockSize, stream },
+      buffer,
+      20_000,
+    );
+    let turns = 0;
+    const start = performance.now();
+    while (!stream.query()) {
+      turns++;
+      await new Promise((resolve) => setImmediate(resolve));
+      assert(performance.now() - start < 60_000);
+    }
+    assert(turns > 100, `${turns} turns in ${performance.now() - start} ms`);
+  });
+});
+
+test("kernels of several streams run at once, and a disposed Cuda stops them", async () => {
+  const start = performance.now();
+  await withThreads(threads, async (cuda) => {
+    const gpu = cuda.device(0);
+    const kernel = gpu.loadModule(programs["in loops"]!).kernel("kernel");
+    const pool = gpu.createPool();
+    const [long, short] = [gpu.createStream({ nonBlocking: true }), gpu.createStream({ nonBlocking: true })];
+    const [first, second] = [pool.allocate(blocks * blockSize * 4, long), pool.allocate(blocks * blockSize * 4, short)];
+    kernel.launch({ grid: blocks, block: blockSize, stream: long }, first, 2 ** 30);
+    kernel.launch({ grid: blocks, block: blockSize, stream: short }, second, 20);
+    assertEquals(long.query(), false);
+    await short.finished();
+    assertEquals(long.query(), false);
+  });
+  assert(performance.now() - start < 30_000);
+});
+
+test("a process ends while a kernel runs that it does not wait for, and prints of workers are whole", async () => {
+  await using child = startScript("children/software/unawaited_kernel.ts", []);
+  const lines = await remainingLines(child);
+  assertEquals(await child.errors(), "");
+  assertEquals(lines.slice(0, -1).sort(), Array.from({ length: 100 }, (_, block) => `block ${100 + block} ran`));
+  assertEquals(lines.at(-1), "the end");
+  assertEquals(await child.ended, 0);
+});
