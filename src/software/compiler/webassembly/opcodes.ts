@@ -186,7 +186,12 @@ export type MemoryOpName = keyof typeof memoryOp;
 export const atomicOp = {
   i32AtomicLoad: [0x10, 2],
   i64AtomicLoad: [0x11, 3],
+  i32AtomicLoad8U: [0x12, 0],
   i32AtomicLoad16U: [0x13, 1],
+  i32AtomicStore: [0x17, 2],
+  i64AtomicStore: [0x18, 3],
+  i32AtomicStore8: [0x19, 0],
+  i32AtomicStore16: [0x1a, 1],
   i32AtomicAdd: [0x1e, 2],
   i64AtomicAdd: [0x1f, 3],
   i32AtomicAnd: [0x2c, 2],
@@ -289,6 +294,8 @@ export type SimdOpName = keyof typeof simdOp;
 export const simdLaneOp = {
   i32x4ExtractLane: 0x1b,
   i32x4ReplaceLane: 0x1c,
+  i64x2ExtractLane: 0x1d,
+  i64x2ReplaceLane: 0x1e,
   f32x4ExtractLane: 0x1f,
   f32x4ReplaceLane: 0x20,
   f64x2ExtractLane: 0x21,

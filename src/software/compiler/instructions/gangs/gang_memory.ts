@@ -1,6 +1,7 @@
 /**
  * Loads and stores of gangs whose threads access adjacent 32-bit values or 64-bit floats: one check, then whole
- * vectors. If the check fails, the threads access memory one by one, as single threads do.
+ * vectors. If the check fails, the threads access memory one by one, as single threads do. Strong accesses load and store
+ * the lanes of the vectors one by one, because WebAssembly has no atomic accesses to vectors.
  *
  * @module
  */
@@ -12,12 +13,16 @@ import {
 } from "../../../../ptx/instructions/resolved_instruction.ts";
 import { pushIsStray } from "../../checks/origin_checks.ts";
 import type { CompiledInstruction, EmitVectors, GangForm } from "../instruction_form.ts";
-import { hasOnlyModifiers } from "../../../../ptx/instructions/instruction_traits.ts";
+import { hasOnlyModifiers, mayHave } from "../../../../ptx/instructions/instruction_traits.ts";
 import type { GangEmitter } from "../../simd/gang_emitter.ts";
+import { loadAtomically, storeAtomically } from "../memory/strong_accesses.ts";
 import { typeNamed } from "../../../../ptx/instructions/scalar_types.ts";
+import type { CodeWriter } from "../../webassembly/code_writer.ts";
 
 const u32 = typeNamed("u32");
 const u64 = typeNamed("u64");
+const b32 = typeNamed("b32");
+const b64 = typeNamed("b64");
 /** The kinds of modifiers that need no special code in vector loads and stores. */
 const implemented: readonly string[] = [
   ...["weak", "volatile", "mmio", "relaxed", "semantics", "sys", "scope"],
@@ -66,6 +71,7 @@ function access(
     const emit = (location: () => void) => {
       if (isLoad) {
         gang.assignVectors(value as Register, (part) => {
+          if (mayHave(instruction, "observes")) return pushLanes(gang, instruction, { part, location });
           location();
           return code.v128Load(16 * part);
         });
@@ -120,17 +126,52 @@ function orIsStray(
   if (pushIsStray(e, address, { location, bytes: bytes * width })) code.ops("i32Or");
 }
 
-/** Emits code that stores one value for each thread of the gang, vector by vector. */
+/** Emits code that pushes a vector whose lanes are loaded atomically one by one. */
+function pushLanes(
+  { code }: GangEmitter,
+  { type }: CompiledInstruction,
+  { part, location }: { part: number; location: () => void },
+): CodeWriter {
+  const [bits, splat, replace] = type.bits === 64
+    ? [b64, "i64x2Splat", "i64x2ReplaceLane"] as const
+    : [b32, "i32x4Splat", "i32x4ReplaceLane"] as const;
+  for (let lane = 0; lane < 128 / type.bits; lane++) {
+    location();
+    loadAtomically(code, bits, 16 * part + lane * type.bits / 8);
+    if (lane === 0) code.simd(splat);
+    else code.simdLane(replace, lane);
+  }
+  return code;
+}
+
+/**
+ * Emits code that stores one value for each thread of the gang, vector by vector. The lanes of a strong store are stored
+ * atomically one by one.
+ */
 function store(
   gang: GangEmitter,
   instruction: CompiledInstruction,
   { value, location }: { value: ResolvedOperand; location: () => void },
 ): void {
+  const { code, emitter: e } = gang;
   const isDouble = instruction.type.bits === 64;
   const push = isDouble ? gang.doubles(value) : gang.vector(instruction, { operand: value });
-  for (let part = 0; part < (isDouble ? 2 : 1) * gang.vectors; part++) {
-    location();
-    push(part).v128Store(16 * part);
+  const parts = Array.from({ length: (isDouble ? 2 : 1) * gang.vectors }, (_, part) => part);
+  if (instruction.form.traits.isPlainStore === true) {
+    for (const part of parts) {
+      location();
+      push(part).v128Store(16 * part);
+    }
+    return;
+  }
+  const lanes = e.temporary("v128");
+  for (const part of parts) {
+    push(part).set(lanes);
+    for (let lane = 0; lane < (isDouble ? 2 : 4); lane++) {
+      location();
+      code.get(lanes).simdLane(isDouble ? "i64x2ExtractLane" : "i32x4ExtractLane", lane);
+      storeAtomically(code, isDouble ? b64 : b32, 16 * part + lane * (isDouble ? 8 : 4));
+    }
   }
 }
 

@@ -1,7 +1,9 @@
 /**
  * `mbarrier`: barriers in shared memory. PTX ISA, section 9.7.13.15.
  *
- * A thread waits by testing a barrier in a loop, in which it yields to the threads that have yet to arrive.
+ * A thread waits by testing a barrier in a loop, in which it yields to the threads that have yet to arrive. Plain loads
+ * and stores are enough, because only one of the block's threads runs at a time and is never interrupted within an
+ * instruction.
  *
  * @module
  */

@@ -15,6 +15,7 @@ import { addressOperand, addressOrElement, pushLocation } from "./address_checks
 import { addressBase, localAddressBase, parameterAddressBase, sharedAddressBase } from "../../../abi/addresses.ts";
 import { loadShadows, storeShadows } from "../../checks/memory_shadows.ts";
 import type { FunctionEmitter } from "../../codegen/function_emitter.ts";
+import { isPrivate, loadAtomically, storeAtomically } from "./strong_accesses.ts";
 import { imageAddressGlobal } from "../../helpers/helper_functions.ts";
 
 import type { Emit } from "../instruction_form.ts";
@@ -43,9 +44,13 @@ export const load: Emit = (e, i) => {
     (e.pollingLoads.has(i) ? orderBits.polls : 0);
   pushLocation(e, address, { space, bytes: bytes * elements.length, operation: "read", isStrong, order });
   e.code.set(location);
-  elements.forEach((element, index) => {
-    e.assign(element, i.type, () => e.code.get(location).memory(loadOp(i.type), index * bytes), { wide: true });
-  });
+  const isAtomic = isStrong && !isPrivate(address);
+  const push = (index: number) => {
+    e.code.get(location);
+    if (isAtomic) loadAtomically(e.code, i.type, index * bytes);
+    else e.code.memory(loadOp(i.type), index * bytes);
+  };
+  elements.forEach((element, index) => e.assign(element, i.type, () => push(index), { wide: true }));
   if (space === "const") e.shadows?.clear(destination);
   else loadShadows(e, { elements, type: i.type, location });
 };
@@ -64,10 +69,12 @@ export const store: Emit = (e, i) => {
   const order = accessOrderOf(i, { isStrong, elements: elements.length }) | orderBits.immediate;
   pushLocation(e, address, { space: spaceOf(i), bytes: bytes * elements.length, operation: "write", isStrong, order });
   e.code.set(location);
+  const isAtomic = isStrong && !isPrivate(address);
   elements.forEach((element, index) => {
     e.code.get(location);
     e.push(element, i.type, { wide: true });
-    e.code.memory(storeOp(i.type), index * bytes);
+    if (isAtomic) storeAtomically(e.code, i.type, index * bytes);
+    else e.code.memory(storeOp(i.type), index * bytes);
   });
   storeShadows(e, { elements, type: i.type, location });
 };
