@@ -158,6 +158,26 @@ st.global.u32 [%rd1], %r5;`);
   for (let round = 0; round < 10; round++) assertEquals(await messageOf(threads), expected);
 });
 
+test("a thread that waits leaves the block that it runs when a lower block faults", async () => {
+  // The first block faults, after longer than the main thread leaves to workers alone; the others hardly end.
+  const ptx = kernelOf(`mov.u32 %r9, -1;
+setp.eq.u32 %p1, %r1, 0;
+@%p1 mov.u32 %r9, 5000000;
+${calculate}
+@%p1 trap;
+st.global.u32 [%rd1], %r5;`);
+  const start = performance.now();
+  await withThreads(threads, (cuda) => {
+    const gpu = cuda.device(0);
+    const stream = gpu.createStream();
+    const buffer = gpu.createPool().allocate(blocks * 4, stream);
+    gpu.loadModule(ptx).kernel("kernel").launch({ grid: blocks, block: 1, stream }, buffer, 0);
+    assertThrows(() => stream.synchronize(), Error, "block (0,0,0), thread (0,0,0)");
+  });
+  const milliseconds = performance.now() - start;
+  assert(milliseconds < 5000, `${milliseconds} ms`);
+});
+
 test("the event loop runs while other threads run a kernel", async () => {
   await withThreads(threads, async (cuda) => {
     const gpu = cuda.device(0);

@@ -81,6 +81,11 @@ export class KernelStop extends Error {
   }
 }
 
+/** An exception that compiled code propagates, so that the running blocks are left, which need not be finished. */
+export class InVainError extends Error {
+  override readonly name = "InVainError";
+}
+
 /** The error of a kernel that was stopped by an illegal address, a trap, or another fault. */
 export class KernelFault extends Error {
   override readonly name = "KernelFault";
@@ -147,6 +152,8 @@ const untimedSteps = 2 ** 16;
 export class StepCounter {
   /** The number of loop iterations that a kernel may run before it calls `refuel` again. */
   readonly fuelPerRefill: number = 2 ** 20;
+  /** Returns whether the running blocks need not be finished, and must be left. Undefined if they must be finished. */
+  isInVain: (() => boolean) | undefined;
   readonly #limit: number;
   #count = 0;
   /**
@@ -176,6 +183,7 @@ export class StepCounter {
 
   /** Implements the host function `refuel`. Returns the number of loop iterations that may run before the next call. */
   refuel(place: number, thread: number): number {
+    this.#leaveIfInVain();
     this.#begin ??= performance.now();
     this.#count += this.fuelPerRefill;
     if (this.#count > this.#limit) this.#stop({ place: decodePlace(place), thread });
@@ -187,9 +195,14 @@ export class StepCounter {
    * find the thread to report.
    */
   add(steps: number, thread: number, locate: (thread: number) => Pick<FaultReport, "thread">): void {
+    this.#leaveIfInVain();
     this.#count += steps;
     if (this.#count > untimedSteps) this.#begin ??= performance.now();
     if (this.#count > this.#limit) this.#stop(locate(thread));
+  }
+
+  #leaveIfInVain(): void {
+    if (this.isInVain?.()) throw new InVainError();
   }
 
   #stop(report: Pick<FaultReport, "place" | "thread">): never {

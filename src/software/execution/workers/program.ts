@@ -598,10 +598,15 @@ export const workerProgram: string = `(() => {
       this.report = report;
     }
   }
+
+  class InVainError extends Error {
+    name = "InVainError";
+  }
   var untimedSteps = 65536;
 
   class StepCounter {
     fuelPerRefill = 1048576;
+    isInVain;
     #limit;
     #count = 0;
     #begin;
@@ -619,15 +624,19 @@ export const workerProgram: string = `(() => {
         this.#begin = void 0;
     }
     refuel(place, thread) {
-      if (this.#begin ??= performance.now(), this.#count += this.fuelPerRefill, this.#count > this.#limit)
+      if (this.#leaveIfInVain(), this.#begin ??= performance.now(), this.#count += this.fuelPerRefill, this.#count > this.#limit)
         this.#stop({ place: decodePlace(place), thread });
       return this.fuelPerRefill;
     }
     add(steps, thread, locate) {
-      if (this.#count += steps, this.#count > untimedSteps)
+      if (this.#leaveIfInVain(), this.#count += steps, this.#count > untimedSteps)
         this.#begin ??= performance.now();
       if (this.#count > this.#limit)
         this.#stop(locate(thread));
+    }
+    #leaveIfInVain() {
+      if (this.isInVain?.())
+        throw new InVainError;
     }
     #stop(report) {
       let steps = this.#count, duration = this.#begin === void 0 ? "" : \`, which took \${formatSeconds(performance.now() - this.#begin)}\`;
@@ -2576,26 +2585,10 @@ export const workerProgram: string = `(() => {
     }
   }
   var current;
-
-  class InVainError extends Error {
-    name = "InVainError";
-  }
-
-  class WorkerSteps extends StepCounter {
-    refuel(place, thread) {
-      return leaveIfInVain(), super.refuel(place, thread);
-    }
-    add(...parameters) {
-      leaveIfInVain(), super.add(...parameters);
-    }
-  }
-  function leaveIfInVain() {
-    let { job } = current;
-    if (job.isInVain(job.first))
-      throw new InVainError;
-  }
   function instantiate({ code, image, compiled, gang, stepLimit }) {
-    let steps = new WorkerSteps(stepLimit), functions = hostFunctions({ linearMemory: deviceMemory, steps, image, timeOrigin }), device = {
+    let steps = new StepCounter(stepLimit);
+    steps.isInVain = () => current.job.isInVain(current.job.first);
+    let functions = hostFunctions({ linearMemory: deviceMemory, steps, image, timeOrigin }), device = {
       memory,
       imageAddress: new WebAssembly.Global({ value: "i64" }, addressOfOffset(image.begin)),
       ...hostFunctionImports(functions)

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { KernelStop } from "../faults/kernel_fault.ts";
+import { InVainError, KernelStop } from "../faults/kernel_fault.ts";
 import { kernelFault } from "../faults/launch_fault.ts";
 import type { BlockRunner } from "../launching/block_runner.ts";
 import { Pace, sliceMilliseconds } from "../launching/pace.ts";
@@ -89,16 +89,19 @@ export class SharedLaunch implements Delegated {
     const job = this.#job!;
     const start = performance.now();
     if (job.running >= this.#threads || !job.join()) return false;
-    this.#shared.runner.prepare();
+    const { launch, runner } = this.#shared;
+    const { steps } = launch.kernel;
+    runner.prepare();
+    steps.isInVain = () => job.isInVain(job.first);
     let hasRun = false;
     do {
       this.#pace.begin();
       if (!job.claim(this.#pace.count, this.#threads)) break;
       hasRun = true;
       try {
-        runBlocks(this.#shared.runner, job, this.#shared.launch.geometry.grid);
+        runBlocks(runner, job, launch.geometry.grid);
       } catch (error) {
-        const { launch } = this.#shared;
+        if (error instanceof InVainError) break;
         const fault = error instanceof KernelStop ? launch.locateFault(error.report) : String(error);
         const { blockNumber: block } = launch;
         if (job.fail(block)) this.#workers.noteFault({ job: job.number, block, fault });
@@ -106,6 +109,7 @@ export class SharedLaunch implements Delegated {
       }
       this.#pace.isOver();
     } while (performance.now() - start < sliceMilliseconds);
+    steps.isInVain = undefined;
     job.leave(performance.now() - start);
     return hasRun;
   }

@@ -9,7 +9,7 @@ import { ConditionTable } from "../../memory/condition_table.ts";
 import { HeapAllocator } from "../../memory/heap_allocator.ts";
 import { addressOfOffset } from "../../memory/memory_layout.ts";
 import type { LaunchMemory } from "../../memory/linear_memory.ts";
-import { KernelStop, StepCounter } from "../faults/kernel_fault.ts";
+import { InVainError, KernelStop, StepCounter } from "../faults/kernel_fault.ts";
 import { type HostFunctionParts, hostFunctions } from "../host_functions.ts";
 import { type BlockRunner, blockRunner } from "../launching/block_runner.ts";
 import { LaunchRecord } from "../launching/launch_state.ts";
@@ -109,30 +109,9 @@ function receive(): void {
 /** The job that this thread runs, and the state of the device that its kernel uses. */
 let current: { readonly job: Job; readonly device: Pick<JobFields, "heap" | "conditions" | "printLimit"> } | undefined;
 
-/** Thrown through compiled code to leave blocks that need not be finished. */
-class InVainError extends Error {
-  override readonly name = "InVainError";
-}
-
-class WorkerSteps extends StepCounter {
-  override refuel(place: number, thread: number): number {
-    leaveIfInVain();
-    return super.refuel(place, thread);
-  }
-
-  override add(...parameters: Parameters<StepCounter["add"]>): void {
-    leaveIfInVain();
-    super.add(...parameters);
-  }
-}
-
-function leaveIfInVain(): void {
-  const { job } = current!;
-  if (job.isInVain(job.first)) throw new InVainError();
-}
-
 function instantiate({ code, image, compiled, gang, stepLimit }: SentKernel): WorkerKernel {
-  const steps = new WorkerSteps(stepLimit);
+  const steps = new StepCounter(stepLimit);
+  steps.isInVain = () => current!.job.isInVain(current!.job.first);
   const functions = hostFunctions({ linearMemory: deviceMemory, steps, image, timeOrigin });
   const device = {
     memory,
