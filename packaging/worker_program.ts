@@ -8,8 +8,10 @@
  * @module
  */
 import { fileURLToPath } from "node:url";
+import { answerHelp } from "../tests/support/program_help.ts";
 import { runTool } from "./tools.ts";
 
+answerHelp(import.meta.url, ["check"]);
 const root = new URL("../", import.meta.url);
 const entry = "src/software/execution/workers/worker.ts";
 const target = new URL("src/software/execution/workers/program.ts", root);

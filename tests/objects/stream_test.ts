@@ -156,7 +156,8 @@ testOnEachDriver("a wait that nobody awaits says that the Cuda object was dispos
   const waits = [stream.finished(), event.finished(), gpu.finished(), buffer.read(Uint8Array, { length: 64 })];
   const results = Promise.allSettled(waits);
   const warnings = await warningsOf(() => cuda[Symbol.dispose]());
-  const others = warnings.filter((warning) => !/kernel fill/.test(String(warning)));
+  // Worker threads may still run the kernel, which is then dropped with a warning of its own.
+  const others = warnings.filter((warning) => !/1 launch was dropped, .*: fill;/.test(String(warning)));
   assertEquals(others.length, 1, "the buffer and the pool");
   const awaited = [
     "a stream of device 0",

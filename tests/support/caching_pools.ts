@@ -14,6 +14,7 @@ import process from "node:process";
 import type { CachingAllocator } from "../../src/memory/caching/caching_allocator.ts";
 import { allocationOf, DeviceBuffer } from "../../src/memory/device_buffer.ts";
 import { MemoryPool } from "../../src/memory/pools/memory_pool.ts";
+import { preloadInChildren } from "./preload_in_children.ts";
 
 interface DenoTestOptions {
   readonly name: string;
@@ -23,7 +24,6 @@ interface DenoTestOptions {
 
 interface DenoNamespace {
   test: (options: DenoTestOptions, ...more: unknown[]) => unknown;
-  Command: new (command: string, options?: { readonly args?: readonly string[] }) => object;
   readonly mainModule: string;
 }
 
@@ -207,7 +207,7 @@ const { Deno: deno } = globalThis as unknown as { Deno: DenoNamespace };
 const allocators = new WeakMap<MemoryPool, CachingAllocator>();
 
 allocateByAllocators();
-preloadInChildren();
+preloadInChildren(import.meta.filename!);
 skipTests();
 
 function allocateByAllocators(): void {
@@ -255,18 +255,6 @@ function allocatorOf(pool: MemoryPool): CachingAllocator {
     allocators.set(pool, allocator);
   }
   return allocator;
-}
-
-/** Makes processes that are started by `Deno.Command` load this module too. */
-function preloadInChildren(): void {
-  deno.Command = class extends deno.Command {
-    constructor(command: string, options: { readonly args?: readonly string[] } = {}) {
-      const args = [...options.args ?? []];
-      const begin = command === process.execPath ? 0 : args.indexOf(process.execPath) + 1;
-      if (args[begin] === "run") args.splice(begin + 1, 0, `--preload=${import.meta.filename}`);
-      super(command, { ...options, args });
-    }
-  };
 }
 
 function skipTests(): void {

@@ -8,6 +8,7 @@ import process from "node:process";
 import { sharesProcess } from "./parallel.ts";
 import { shimRefusal } from "../../ffi/native/shim/shim.ts";
 import { preparePolling } from "../../src/sharing/transport/poller.ts";
+import { workerCounts } from "../../src/software/execution/workers/workers.ts";
 import { isLong, test, type TestOptions } from "./test.ts";
 
 /** The number of resources of each kind: descriptors ("socket", "memfd", "pidfd" ...), "child process", "mapping". */
@@ -74,7 +75,10 @@ export function leakTest(
   test(name, options, async () => {
     if (options.warmUp !== undefined) await onceOf(options.warmUp);
     const before = await countAtRest();
+    const { all: workers } = workerCounts();
     await body();
+    // Worker threads are started once, by the launch that finds that kernels have run for long enough.
+    if (workerCounts().all > workers) return await runAgain(body);
     const left = await findLeft(before);
     if (left === "") return;
     // What an earlier test has closed may be gone only now: then the body runs again, and is counted alone.
@@ -108,7 +112,9 @@ export async function assertLeavesNothing(body: () => Promise<void> | void): Pro
 async function runAgain(body: () => Promise<void> | void): Promise<void> {
   for (let runs = 1;; runs++) {
     const before = await countAtRest();
+    const { all: workers } = workerCounts();
     await body();
+    if (workerCounts().all > workers) continue;
     const left = await findLeft(before);
     if (left === "") return;
     if (runs === mostRuns || !hasFewer(left)) refuseLeft(left);
@@ -127,8 +133,11 @@ async function findLeft(before: Resources, milliseconds: number = closingTimeout
   }
 }
 
-/** Counts once the runtime has finished releasing closed resources. */
+/** Counts once the runtime has finished releasing closed resources, and once worker threads that were started run. */
 async function countAtRest(): Promise<Resources> {
+  const deadline = performance.now() + closingTimeout;
+  const areStarting = ({ all, started } = workerCounts()) => started < all;
+  while (areStarting() && performance.now() < deadline) await new Promise((resolve) => setTimeout(resolve, 10));
   for (;;) {
     const counted = countResources();
     await new Promise((resolve) => setTimeout(resolve, 10));

@@ -54,6 +54,12 @@ interface WorkerScratch {
   readonly totalBytes: number;
 }
 
+/** A number of workers, and how many of them have started. */
+export interface WorkerCounts {
+  readonly all: number;
+  readonly started: number;
+}
+
 /** The worker threads of the process. */
 export class Workers implements PageHolder {
   readonly #memory: LinearMemory;
@@ -90,6 +96,11 @@ export class Workers implements PageHolder {
   /** Whether a worker has started. */
   get areReady(): boolean {
     return this.#count > 0 && this.#board.started > 0;
+  }
+
+  /** The number of workers, and how many of them have started. */
+  get counts(): WorkerCounts {
+    return { all: this.#count, started: this.#board.started };
   }
 
   /** Whether the last launch of a kernel took so long that workers ran a part of it, or would have. */
@@ -267,6 +278,11 @@ export class Workers implements PageHolder {
 }
 
 let workers: Workers | undefined;
+
+/** Returns the number of worker threads of the process, and how many of them have started. */
+export function workerCounts(): WorkerCounts {
+  return workers?.counts ?? { all: 0, started: 0 };
+}
 
 /** Returns the worker threads of the process. */
 export function processWorkers(memory: LinearMemory): Workers {
