@@ -7,7 +7,7 @@ import type { InstructionForm } from "../../src/software/compiler/instructions/i
 import { allInstructions } from "../../src/software/compiler/instructions/instructions.ts";
 import { typeNamed } from "../../src/ptx/instructions/scalar_types.ts";
 import { atomicOp, memoryOp } from "../../src/software/compiler/webassembly/opcodes.ts";
-import { someOf } from "../support/test.ts";
+import { isLong, someOf } from "../support/test.ts";
 import { allocate, Fault, load, runBody, testModule } from "./compiler_device.ts";
 import { runOnThreads } from "./kernel_threads.ts";
 
@@ -159,10 +159,14 @@ test("exactly the strong loads and stores of the instruction table are atomic in
     const accesses = accessesOf(form);
     const expected: Record<string, number> = {};
     const expect = (name: string, count: number) => expected[name] = (expected[name] ?? 0) + count;
-    for (const { bits, elements } of isStrong ? accesses : []) {
+    for (const { isShared, bits, elements } of isStrong ? accesses : []) {
       const narrow = bits === 8 ? "8" : bits === 16 ? "16" : "";
       const operation = form.hasResult ? `Load${narrow}${narrow && "U"}` : `Store${narrow}`;
       expect(`${bits >= 64 ? "i64" : "i32"}Atomic${operation}`, bits === 128 ? 2 : elements);
+      if (bits < 128 || isShared) continue;
+      // A lock is acquired and released.
+      expect("i32AtomicCompareExchange", 1);
+      expect("i32AtomicStore", 1);
     }
     const counts = compiledTo(accesses);
     const atomics = Object.entries(counts).filter(([name]) => name.includes("Atomic"));
@@ -176,13 +180,13 @@ test("exactly the strong loads and stores of the instruction table are atomic in
 
 test("atom and red are one atomic instruction for each element, and plain in shared memory", () => {
   for (const form of formsOf("atom", "red")) {
-    const accesses = accessesOf(form).filter(({ bits }) => bits < 128);
+    const accesses = accessesOf(form);
     const elementsOf = (counted: (access: Access) => boolean) =>
       accesses.filter(counted).reduce((sum, { elements }) => sum + elements, 0);
     const counts = compiledTo(accesses);
     const exchanges = sumOf(counts, /Atomic(Add|And|Or|Xor|(Compare)?Exchange)/);
     assertEquals(exchanges, elementsOf(({ isShared }) => !isShared), form.syntax);
-    assertEquals(sumOf(counts, /^i\d+Store/), elementsOf(({ isShared }) => isShared), form.syntax);
+    assertEquals(sumOf(counts, /^i\d+Store/), elementsOf(({ isShared, bits }) => isShared && bits < 128), form.syntax);
   }
 });
 
@@ -305,4 +309,42 @@ LOOP:
       }
     }
   });
+});
+
+test("two threads never see a half of another thread's 128 bits", async () => {
+  const times = isLong ? 5_000_000 : 200_000;
+  // Each value that is stored has two equal halves. The counter's halves are a number and its negative.
+  const ptx = `.version 8.4\n.target sm_90\n.address_size 64
+.global .align 16 .b128 shared;
+.global .align 16 .b128 counter;
+.global .align 16 .b32 arrived[4];
+.global .align 16 .b32 torn[4];
+.visible .entry mix() {
+  .reg .pred %p; .reg .b32 %r<9>; .reg .b64 %rd<9>; .reg .b128 %q<5>;
+  mov.u32 %r1, ${times}; mov.u32 %r2, 0;
+  atom.global.add.u32 %r3, [arrived], 1;
+  cvt.u64.u32 %rd1, %r3; add.u64 %rd1, %rd1, 1; mul.lo.u64 %rd1, %rd1, 0x0101010101010101;
+WAIT:
+  ld.acquire.gpu.global.u32 %r3, [arrived]; setp.lt.u32 %p, %r3, 2; @%p bra WAIT;
+LOOP:
+  mov.b128 %q1, {%rd1, %rd1};
+  atom.global.exch.b128 %q2, [shared], %q1; mov.b128 {%rd2, %rd3}, %q2;
+  setp.ne.u64 %p, %rd2, %rd3; @%p add.u32 %r2, %r2, 1;
+  add.u64 %rd1, %rd1, 0x0101010101010101; mov.b128 %q1, {%rd1, %rd1};
+  st.relaxed.gpu.global.b128 [shared], %q1;
+  ld.relaxed.gpu.global.b128 %q2, [shared]; mov.b128 {%rd2, %rd3}, %q2;
+  setp.ne.u64 %p, %rd2, %rd3; @%p add.u32 %r2, %r2, 1;
+COUNT:
+  ld.volatile.global.b128 %q3, [counter]; mov.b128 {%rd4, %rd5}, %q3;
+  add.u64 %rd6, %rd4, 1; sub.u64 %rd7, %rd5, 1; mov.b128 %q4, {%rd6, %rd7};
+  atom.global.cas.b128 %q4, [counter], %q3, %q4; mov.b128 {%rd6, %rd7}, %q4;
+  setp.ne.u64 %p, %rd4, %rd6; @%p bra COUNT;
+  sub.u32 %r1, %r1, 1; setp.ne.u32 %p, %r1, 0; @%p bra LOOP;
+  red.global.add.u32 [torn], %r2;
+  ret;
+}`;
+  const { bytes } = await runOnThreads(ptx, [["mix"], ["mix"]]);
+  const [torn, counter] = ["torn", "counter"].map((name) => new DataView(bytes(name).buffer, bytes(name).byteOffset));
+  assertEquals(torn!.getInt32(0, true), 0);
+  assertEquals([0, 8].map((half) => counter!.getBigInt64(half, true)), [BigInt(2 * times), BigInt(-2 * times)]);
 });

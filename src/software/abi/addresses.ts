@@ -54,6 +54,13 @@ export const shadowSpace = { begin: 0x7fff_0000, byteLength: 0x8001_0000 } as co
  */
 export const shadowOffset: number = shadowSpace.begin + 0x840;
 
+/**
+ * The locks of atomic accesses to 128 bits, which all threads of the process share: the offset of the first lock in
+ * linear memory, in a page that contains nothing else; the number of locks, a power of two; and the binary logarithm of
+ * the distance between two locks in bytes, so that each lock has a cache line of its own.
+ */
+export const wideLocks = { begin: 0x8000, count: 64, strideShift: 6 } as const;
+
 /** The kinds of fault that stop a kernel. Passed as the first argument to the host function `fault`. */
 export const faultKind = {
   illegalAddress: 1,

@@ -35,7 +35,7 @@ export interface ScratchRanges {
 /**
  * The ranges for the launch that the main thread runs: the packed parameters, the launch record, the argument ranges,
  * the state of the checks, the reserved part and the rest of the block's shared memory, the thread records, and the
- * threads' local memory and saved registers.
+ * threads' local memory and saved registers. The page before them contains only `wideLocks`.
  */
 export const scratch = {
   parameters: { begin: 0x1_0000, byteLength: 0x8000 },

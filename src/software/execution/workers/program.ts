@@ -160,7 +160,8 @@ export const workerProgram: string = `(() => {
   // src/software/abi/addresses.ts
   var lowestAddressBase = 0x7a0000000000n, addressSpaceByteLength = 0x800000000n, addressBase = lowestAddressBase + addressesOfThisCopy(), addressSpace2 = Number((addressBase - lowestAddressBase) / addressSpaceByteLength), sharedAddressBase = addressBase + 0x100000000n, localAddressBase = addressBase + 0x200000000n, parameterAddressBase = addressBase + 0x300000000n, functionAddressBase = addressBase + 0x500000000n;
   var sharedSpan = { byteLength: 16777216, reserved: 1024 };
-  var shadowSpace = { begin: 2147418112, byteLength: 2147549184 }, shadowOffset = shadowSpace.begin + 2112, faultKind = {
+  var shadowSpace = { begin: 2147418112, byteLength: 2147549184 }, shadowOffset = shadowSpace.begin + 2112;
+  var faultKind = {
     illegalAddress: 1,
     misalignedAddress: 2,
     trap: 3,

@@ -12,7 +12,8 @@ import { atomicShadows } from "../../checks/memory_shadows.ts";
 import type { FunctionEmitter } from "../../codegen/function_emitter.ts";
 import type { CompiledInstruction, Emit } from "../instruction_form.ts";
 import { repeatable } from "./integer_instructions.ts";
-import { load, store } from "../memory/memory_instructions.ts";
+import { loadElements, storeElements } from "../memory/memory_instructions.ts";
+import { loadAtomically, storeAtomically, whileLocked } from "../memory/strong_accesses.ts";
 import { move } from "../move_instructions.ts";
 import { typeNamed } from "../../../../ptx/instructions/scalar_types.ts";
 
@@ -36,10 +37,10 @@ function onHalves(e: FunctionEmitter, i: CompiledInstruction, index: number): Co
 }
 
 /** Emits code for `ld.b128`. */
-export const loadWide: Emit = (e, i) => load(e, onHalves(e, i, 0));
+export const loadWide: Emit = (e, i) => loadElements(e, onHalves(e, i, 0), { isWide: true });
 
 /** Emits code for `st.b128`. */
-export const storeWide: Emit = (e, i) => store(e, onHalves(e, i, 1));
+export const storeWide: Emit = (e, i) => storeElements(e, onHalves(e, i, 1), { isWide: true });
 
 /**
  * Emits code for `mov.b128`, which copies a register, or moves a value between a register and a vector of two or four
@@ -65,9 +66,8 @@ function partsOf(e: FunctionEmitter, operand: ResolvedOperand): ResolvedOperand[
 }
 
 /**
- * Emits code for `atom.exch.b128` and `atom.cas.b128`. Plain loads and stores suffice, because only one thread runs at
- * a time and is never interrupted within an instruction. Other processes that share the memory may see one half of the
- * new value before the other.
+ * Emits code for `atom.exch.b128` and `atom.cas.b128`. In `.shared` memory, no lock is needed, because only one of the
+ * block's threads runs at a time and is never interrupted within an instruction.
  */
 export const atomicWide: Emit = (e, i) => {
   const { code } = e;
@@ -84,25 +84,25 @@ export const atomicWide: Emit = (e, i) => {
   const { elements } = halvesOf(e, b);
   atomicShadows(e, { elements, type: b64, location, others: [c], readsMemory: c !== undefined });
   e.shadows?.clear(destination);
-  const old = [0, 8].map((offset) => {
-    const half = e.temporary("i64");
-    code.get(location).memory("i64Load", offset).set(half);
-    return half;
-  });
+  const old = [e.temporary("i64"), e.temporary("i64")] as const;
   const pushes = (operand: ResolvedOperand | undefined) =>
     halvesOf(e, operand).elements.map((half) => repeatable(e, half, b64));
-  const stored = pushes(c ?? b);
-  if (c !== undefined) {
-    const compared = pushes(b);
-    code.get(old[0]!);
-    compared[0]!().ops("i64Eq").get(old[1]!);
-    compared[1]!().ops("i64Eq", "i32And").if();
-  }
-  stored.forEach((push, index) => {
-    code.get(location);
-    push().memory("i64Store", 8 * index);
-  });
-  if (c !== undefined) code.end();
+  const stored = pushes(c ?? b), compared = c === undefined ? undefined : pushes(b);
+  const update = () => {
+    old.forEach((half, index) => loadAtomically(code.get(location), b64, 8 * index).set(half));
+    if (compared !== undefined) {
+      code.get(old[0]);
+      compared[0]!().ops("i64Eq").get(old[1]);
+      compared[1]!().ops("i64Eq", "i32And").if();
+    }
+    stored.forEach((push, index) => {
+      code.get(location);
+      storeAtomically(push(), b64, 8 * index);
+    });
+    if (compared !== undefined) code.end();
+  };
+  if (spaceOf(i) === "shared") update();
+  else whileLocked(e, location, update);
   if (destination?.kind === "sink") return;
   halvesOf(e, destination).elements.forEach((half, index) => e.assign(half, b64, () => code.get(old[index]!)));
 };

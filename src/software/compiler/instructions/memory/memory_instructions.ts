@@ -15,7 +15,7 @@ import { addressOperand, addressOrElement, pushLocation } from "./address_checks
 import { addressBase, localAddressBase, parameterAddressBase, sharedAddressBase } from "../../../abi/addresses.ts";
 import { loadShadows, storeShadows } from "../../checks/memory_shadows.ts";
 import type { FunctionEmitter } from "../../codegen/function_emitter.ts";
-import { isPrivate, loadAtomically, storeAtomically } from "./strong_accesses.ts";
+import { isPrivate, loadAtomically, storeAtomically, whileLocked } from "./strong_accesses.ts";
 import { imageAddressGlobal } from "../../helpers/helper_functions.ts";
 
 import type { Emit } from "../instruction_form.ts";
@@ -27,7 +27,18 @@ import { constantOf, u32 } from "../integers/integer_instructions.ts";
 const u64 = typeNamed("u64");
 
 /** Emits code for `ld`. */
-export const load: Emit = (e, i) => {
+export const load: Emit = (e, i) => loadElements(e, i);
+
+/**
+ * Emits code that loads the elements of `ld`.
+ *
+ * @param isWide whether the elements are the halves of 128 bits, which a strong access loads atomically as a whole
+ */
+export function loadElements(
+  e: FunctionEmitter,
+  i: ResolvedInstruction,
+  { isWide = false }: { readonly isWide?: boolean } = {},
+): void {
   const [destination, source] = i.operands;
   const address = addressOrElement(e, source);
   const elements = vectorElements(e, i, destination);
@@ -50,13 +61,35 @@ export const load: Emit = (e, i) => {
     if (isAtomic) loadAtomically(e.code, i.type, index * bytes);
     else e.code.memory(loadOp(i.type), index * bytes);
   };
-  elements.forEach((element, index) => e.assign(element, i.type, () => push(index), { wide: true }));
+  if (isAtomic && isWide && space !== "shared") {
+    const halves = elements.map(() => e.temporary(i.type.value));
+    whileLocked(e, location, () => {
+      halves.forEach((half, index) => {
+        push(index);
+        e.code.set(half);
+      });
+    });
+    elements.forEach((element, index) => e.assign(element, i.type, () => e.code.get(halves[index]!)));
+  } else {
+    elements.forEach((element, index) => e.assign(element, i.type, () => push(index), { wide: true }));
+  }
   if (space === "const") e.shadows?.clear(destination);
   else loadShadows(e, { elements, type: i.type, location });
-};
+}
 
 /** Emits code for `st`. */
-export const store: Emit = (e, i) => {
+export const store: Emit = (e, i) => storeElements(e, i);
+
+/**
+ * Emits code that stores the elements of `st`.
+ *
+ * @param isWide whether the elements are the halves of 128 bits, which a strong access stores atomically as a whole
+ */
+export function storeElements(
+  e: FunctionEmitter,
+  i: ResolvedInstruction,
+  { isWide = false }: { readonly isWide?: boolean } = {},
+): void {
   const [destination, source] = i.operands;
   const elements = vectorElements(e, i, source);
   const bytes = i.type.bits / 8;
@@ -67,17 +100,22 @@ export const store: Emit = (e, i) => {
   }
   const isStrong = i.form.traits.isPlainStore !== true;
   const order = accessOrderOf(i, { isStrong, elements: elements.length }) | orderBits.immediate;
-  pushLocation(e, address, { space: spaceOf(i), bytes: bytes * elements.length, operation: "write", isStrong, order });
+  const space = spaceOf(i);
+  pushLocation(e, address, { space, bytes: bytes * elements.length, operation: "write", isStrong, order });
   e.code.set(location);
   const isAtomic = isStrong && !isPrivate(address);
-  elements.forEach((element, index) => {
-    e.code.get(location);
-    e.push(element, i.type, { wide: true });
-    if (isAtomic) storeAtomically(e.code, i.type, index * bytes);
-    else e.code.memory(storeOp(i.type), index * bytes);
-  });
+  const storeAll = () => {
+    elements.forEach((element, index) => {
+      e.code.get(location);
+      e.push(element, i.type, { wide: true });
+      if (isAtomic) storeAtomically(e.code, i.type, index * bytes);
+      else e.code.memory(storeOp(i.type), index * bytes);
+    });
+  };
+  if (isAtomic && isWide && space !== "shared") whileLocked(e, location, storeAll);
+  else storeAll();
   storeShadows(e, { elements, type: i.type, location });
-};
+}
 
 /** Returns the lowering of `cvta` or `cvta.to`. */
 export function convertAddress(operation: "i64Add" | "i64Sub"): Emit {

@@ -1,5 +1,6 @@
 /**
- * The code of strong loads and stores (`.volatile`, `.relaxed`, `.acquire`, `.release` and `.mmio`). PTX ISA, chapter 8.
+ * The code of strong loads and stores (`.volatile`, `.relaxed`, `.acquire`, `.release` and `.mmio`), and the locks of
+ * atomic accesses to 128 bits. PTX ISA, chapter 8.
  *
  * Other threads and other processes may access the memory at the same time, so strong accesses are atomic instructions
  * of WebAssembly. Plain loads would not do: engines assume that no other thread changes the memory, merge loads of the
@@ -9,8 +10,10 @@
  *
  * @module
  */
+import type { FunctionEmitter } from "../../codegen/function_emitter.ts";
 import type { ResolvedAddress } from "../../../../ptx/instructions/resolved_instruction.ts";
 import type { ScalarType } from "../../../../ptx/instructions/scalar_types.ts";
+import { wideLocks } from "../../../abi/addresses.ts";
 import type { CodeWriter } from "../../webassembly/code_writer.ts";
 import type { AtomicOpName } from "../../webassembly/opcodes.ts";
 
@@ -42,4 +45,29 @@ export function storeAtomically(code: CodeWriter, { bits, value }: ScalarType, o
   if (value === "f32") code.ops("i32ReinterpretF32");
   else if (value === "f64") code.ops("i64ReinterpretF64");
   return code.atomic(stores[bits]!, offset);
+}
+
+/**
+ * Emits code that acquires the lock of an address, executes the code that `access` emits, and releases the lock. This
+ * makes accesses to 128 bits atomic, for which WebAssembly has no instructions.
+ *
+ * The code that `access` emits must not loop, call a function or fault, because kernels are stopped only where they do.
+ * A thread that holds a lock therefore always releases it after a few instructions, and a thread that waits for the lock
+ * spins.
+ *
+ * The locks are in linear memory, so the access is atomic among all kernels of the process, also those of other devices.
+ * Other processes that share the accessed memory have other locks, and the host has none: they may see one half of a
+ * value change before the other. Each half is accessed by atomic instructions.
+ *
+ * @param location the local with the offset of the 128 bits in linear memory
+ */
+export function whileLocked(e: FunctionEmitter, location: number, access: () => void): void {
+  const { code } = e;
+  const { begin, count, strideShift } = wideLocks;
+  const lock = e.temporary("i32");
+  // Addresses that are adjacent multiples of 16 have different locks.
+  code.get(location).i32(strideShift - 4).ops("i32Shl").i32(count - 1 << strideShift).ops("i32And").set(lock);
+  code.loop().get(lock).i32(0).i32(1).atomic("i32AtomicCompareExchange", begin).brIf(0).end();
+  access();
+  code.get(lock).i32(0).atomic("i32AtomicStore", begin);
 }
