@@ -2,6 +2,7 @@
 import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
 import { performance } from "node:perf_hooks";
 import { ptx as matrixMultiplyPtx } from "../../kernels/matrix_multiply.ts";
+import { Job, JobBoard, type JobFields } from "../../src/software/execution/workers/job_board.ts";
 import { processWorkers, sharingPolicy } from "../../src/software/execution/workers/workers.ts";
 import { LinearMemory } from "../../src/software/memory/linear_memory.ts";
 import { SoftwareDriver } from "../../src/software/software_driver.ts";
@@ -197,6 +198,15 @@ test("the event loop runs while other threads run a kernel", async () => {
     }
     assert(turns > 100, `${turns} turns in ${performance.now() - start} ms`);
   });
+});
+
+test("no more threads join a job than may run it", () => {
+  const board = new JobBoard();
+  const jobs = [0, 1, 2].map(() => new Job(board, 5));
+  jobs[0]!.open({ threads: 2 } as JobFields, { first: 0, end: 100, workers: 2 });
+  assertEquals(jobs.map((job) => job.join()), [true, true, false]);
+  assertEquals([jobs[2]!.isFull, jobs[2]!.running], [true, 2]);
+  assertEquals([jobs[0]!.leave(), jobs[2]!.join()], [false, true]);
 });
 
 test("kernels of several streams run at once, and a disposed Cuda stops them", async () => {

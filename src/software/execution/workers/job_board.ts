@@ -16,6 +16,8 @@ const header = {
   started: 1,
   /** The number of open jobs. */
   openJobs: 2,
+  /** The number of workers that wait for a job, or were woken and have not run since. */
+  idle: 3,
   words: 16,
 } as const;
 
@@ -40,7 +42,7 @@ const jobFields = [
   /** The offset of the workers' scratch ranges in linear memory, and the size of each worker's. */
   "scratchBegin",
   "scratchBytes",
-  /** The number of threads that run the job at once. */
+  /** The maximum number of threads that run the job at once. */
   "threads",
   /** The offset of the state of the device's heap, or 0. */
   "heap",
@@ -49,6 +51,8 @@ const jobFields = [
   /** The greatest number of characters that a kernel prints at once, or 0. */
   "printLimit",
 ] as const;
+
+const threadsField = jobFields.indexOf("threads");
 
 /** The fields of a job. */
 export type JobFields = Readonly<Record<typeof jobFields[number], number>>;
@@ -111,7 +115,16 @@ export class JobBoard {
 
   /** Blocks until another job is opened. */
   waitForJob(opened: number): void {
+    Atomics.add(this.words, header.idle, 1);
     Atomics.wait(this.words, header.opened, opened);
+    Atomics.sub(this.words, header.idle, 1);
+  }
+
+  /** Wakes an idle worker. Returns false if no worker is idle. */
+  wakeIdle(): boolean {
+    if (Atomics.load(this.words, header.idle) === 0) return false;
+    Atomics.notify(this.words, header.opened, 1);
+    return true;
   }
 
   /** Whether several jobs are open, between which workers take turns. */
@@ -234,10 +247,22 @@ export class Job {
     return (Atomics.load(this.#board.words, this.#state + state.busy) >>> 0) / 1000;
   }
 
-  /** Counts the calling thread as one that runs the job, which only then may claim blocks. Returns false if it is closed. */
+  /** Whether as many threads as may run the job are running it. */
+  get isFull(): boolean {
+    return this.running >= this.#threads;
+  }
+
+  get #threads(): number {
+    return this.#board.words[this.#fields + threadsField]!;
+  }
+
+  /**
+   * Counts the calling thread as one that runs the job, which only then may claim blocks. Returns false if the job is
+   * closed or full.
+   */
   join(): boolean {
-    Atomics.add(this.#board.words, this.#state + state.running, 1);
-    if (this.isOpen && this.hasBlocks) return true;
+    const before = Atomics.add(this.#board.words, this.#state + state.running, 1);
+    if (this.isOpen && this.hasBlocks && before < this.#threads) return true;
     this.leave();
     return false;
   }

@@ -2279,6 +2279,7 @@ export const workerProgram: string = `(() => {
     opened: 0,
     started: 1,
     openJobs: 2,
+    idle: 3,
     words: 16
   }, jobFields = [
     "number",
@@ -2298,7 +2299,7 @@ export const workerProgram: string = `(() => {
     "heap",
     "conditions",
     "printLimit"
-  ], state = {
+  ], threadsField = jobFields.indexOf("threads"), state = {
     open: 0,
     running: 1,
     stop: 2,
@@ -2330,7 +2331,12 @@ export const workerProgram: string = `(() => {
       return Atomics.load(this.words, header.opened);
     }
     waitForJob(opened) {
-      Atomics.wait(this.words, header.opened, opened);
+      Atomics.add(this.words, header.idle, 1), Atomics.wait(this.words, header.opened, opened), Atomics.sub(this.words, header.idle, 1);
+    }
+    wakeIdle() {
+      if (Atomics.load(this.words, header.idle) === 0)
+        return !1;
+      return Atomics.notify(this.words, header.opened, 1), !0;
     }
     get hasSeveralJobs() {
       return Atomics.load(this.words, header.openJobs) > 1;
@@ -2401,8 +2407,15 @@ export const workerProgram: string = `(() => {
     get busyMilliseconds() {
       return (Atomics.load(this.#board.words, this.#state + state.busy) >>> 0) / 1000;
     }
+    get isFull() {
+      return this.running >= this.#threads;
+    }
+    get #threads() {
+      return this.#board.words[this.#fields + threadsField];
+    }
     join() {
-      if (Atomics.add(this.#board.words, this.#state + state.running, 1), this.isOpen && this.hasBlocks)
+      let before = Atomics.add(this.#board.words, this.#state + state.running, 1);
+      if (this.isOpen && this.hasBlocks && before < this.#threads)
         return !0;
       return this.leave(), !1;
     }
@@ -2644,8 +2657,13 @@ export const workerProgram: string = `(() => {
   function runJobs() {
     let hasRun = !1;
     for (let job of jobs) {
-      if (!job.isOpen || !job.hasBlocks || !job.join())
+      if (!job.isOpen || !job.hasBlocks || job.isFull)
         continue;
+      if (!job.join()) {
+        if (job.isOver)
+          progress.advance();
+        continue;
+      }
       hasRun = !0;
       let start = performance.now();
       try {

@@ -80,7 +80,9 @@ export class SharedLaunch implements Delegated {
 
   get isStarved(): boolean {
     const { running, hasBlocks } = this.#job!;
-    if (running > 0 || !hasBlocks) this.#lastSeenRunning = performance.now();
+    // An idle worker will run it, at the latest when the operating system next lets it run.
+    const isTaken = running > 0 || !hasBlocks || this.#workers.wakeIdle();
+    if (isTaken) this.#lastSeenRunning = performance.now();
     return performance.now() - this.#lastSeenRunning > sliceMilliseconds;
   }
 
@@ -88,7 +90,7 @@ export class SharedLaunch implements Delegated {
   help(): boolean {
     const job = this.#job!;
     const start = performance.now();
-    if (job.running >= this.#threads || !job.join()) return false;
+    if (job.isFull || !job.join()) return false;
     const { launch, runner } = this.#shared;
     const { steps } = launch.kernel;
     runner.prepare();

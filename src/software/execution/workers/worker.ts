@@ -185,7 +185,12 @@ const runners: (JobRunner | undefined)[] = new Array(jobCount).fill(undefined);
 function runJobs(): boolean {
   let hasRun = false;
   for (const job of jobs) {
-    if (!job.isOpen || !job.hasBlocks || !job.join()) continue;
+    if (!job.isOpen || !job.hasBlocks || job.isFull) continue;
+    if (!job.join()) {
+      // This thread counted while the last one left.
+      if (job.isOver) progress.advance();
+      continue;
+    }
     hasRun = true;
     const start = performance.now();
     try {

@@ -98,6 +98,11 @@ export class Workers implements PageHolder {
     return this.#count > 0 && this.#board.started > 0;
   }
 
+  /** Wakes an idle worker. Returns false if no worker is idle. */
+  wakeIdle(): boolean {
+    return this.#board.wakeIdle();
+  }
+
   /** The number of workers, and how many of them have started. */
   get counts(): WorkerCounts {
     return { all: this.#count, started: this.#board.started };
