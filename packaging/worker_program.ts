@@ -18,7 +18,7 @@ const target = new URL("src/software/execution/workers/program.ts", root);
 
 /** Returns the text of the module with the program, built from the sources. */
 async function built(): Promise<string> {
-  const options = ["--target=node", "--format=iife", "--minify-syntax"];
+  const options = ["--target=node", "--format=iife", "--minify-syntax", "--minify-whitespace"];
   const program = await runTool("bun", ["build", `./${entry}`, ...options], { cwd: fileURLToPath(root) });
   if (/\b(import\.meta|require\()/.test(program)) throw new Error(`Cannot bundle ${entry}: it uses other modules`);
   const escaped = program.replace(/[\\`]|\$\{/g, "\\$&");
@@ -29,7 +29,8 @@ async function built(): Promise<string> {
  */
 
 /** The program of worker threads, as a script. */
-export const workerProgram: string = \`${escaped}\`;
+export const workerProgram: string =
+  \`${escaped}\`;
 `;
 }
 

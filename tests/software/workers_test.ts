@@ -137,6 +137,36 @@ test("the results of several threads are those of one: a matrix product", async 
   assertEquals(await product(threads), await product(1));
 });
 
+test("blocks on several threads wait for each other, the first for the last", async () => {
+  // Each block waits until the block after it has stored its number.
+  const ptx = kernelOf(`setp.ne.u32 %p1, %r3, 0;
+@%p1 bra END;
+mul.wide.u32 %rd2, %r1, 4;
+add.u64 %rd2, %rd0, %rd2;
+add.u32 %r4, %r1, 1;
+setp.eq.u32 %p0, %r4, %r9;
+@%p0 bra STORE;
+WAIT: ld.acquire.gpu.global.u32 %r5, [%rd2+4];
+setp.ne.u32 %p0, %r5, %r4;
+@%p0 bra WAIT;
+STORE: st.release.gpu.global.u32 [%rd2], %r1;
+END: bar.sync 0;`);
+  const grid = 100;
+  const expected = Uint32Array.from({ length: grid }, (_, block) => block);
+  for (const count of [1, threads, threads]) {
+    const found = await withThreads(count, async (cuda) => {
+      const gpu = cuda.device(0);
+      using stream = gpu.createStream();
+      using pool = gpu.createPool();
+      using buffer = pool.allocate(grid * 4, stream);
+      buffer.fill(0xff, stream);
+      gpu.loadModule(ptx).kernel("kernel").launch({ grid, block: 32, stream }, buffer, grid);
+      return await buffer.read(Uint32Array, { stream });
+    });
+    assertEquals(found, expected);
+  }
+});
+
 test("of the blocks that fault, the lowest is named, as with one thread", async () => {
   // Of the blocks from 70 on, each third faults; the others take long enough that higher blocks fault first.
   const ptx = kernelOf(`rem.u32 %r7, %r1, 3;

@@ -25,7 +25,7 @@ export interface Awaited {
 export interface Delegated {
   /** Whether no thread runs it anymore. The work's `run` must then be called to end it. */
   readonly isDone: boolean;
-  /** Whether no thread has begun to run it for some time: all of them may be busy for long. */
+  /** Whether no thread has begun to run it for some time, because all of them are busy. */
   readonly isStarved: boolean;
   /** Runs a part of it on the calling thread, if that may help. Returns whether it has run anything. */
   help(): boolean;
@@ -127,12 +127,13 @@ export class Work {
     this.#after = others;
   }
 
-  /** Describes the kernel and its duration so far. Undefined if this is not a kernel that has run for a time slice. */
+  /**
+   * Describes the kernel and its duration so far. Undefined if this is not a kernel that has run for a time slice, or
+   * that other threads run.
+   */
   describeKernel(): string | undefined {
     if (this.kernel === undefined || this.#firstSliceEnd === undefined) return undefined;
     const elapsed = performance.now() - this.#firstSliceEnd + sliceMilliseconds;
-    // Other threads may run it from its first block on.
-    if (this.#delegated !== undefined && elapsed < 2 * sliceMilliseconds) return undefined;
     return `kernel ${this.kernel} has run for ${formatSeconds(elapsed)}`;
   }
 

@@ -8,7 +8,7 @@ import type { ThreadAccess } from "../../../kernel_checker.ts";
 import type { LineInfo } from "../../../ptx/line_info.ts";
 import { faultKind } from "../../abi/addresses.ts";
 import { barrierMarks, type Suspension } from "../../abi/launch_record.ts";
-import type { KernelFault, StuckBlocks } from "../faults/kernel_fault.ts";
+import { describeStuck, type KernelFault, nameLines, type StuckBlocks } from "../faults/kernel_fault.ts";
 import type { LaunchGeometry } from "../modules/kernel_versions.ts";
 import type { BlockObserver, ObservedArrival, ObservedBarrier, ObservedMeeting } from "../scheduling/block_records.ts";
 import type { WaitingThreads } from "../scheduling/block_barriers.ts";
@@ -202,7 +202,7 @@ export class SynchronizationCheck {
     this.#findings.add("deadlock", () => ({
       check: "synchronization",
       kind: "deadlock",
-      problem: stuck?.describe(nameLine) ?? what,
+      problem: stuck === undefined ? what : nameLines(describeStuck(stuck.blocks), nameLine),
       advice: stuck?.advice ?? adviceOf(waiting),
       accesses: waiting.slice(0, mostPlaces).map(({ first, suspension }) => this.#accessOf(first, suspension)),
     }));

@@ -36,13 +36,44 @@ export interface FaultReport {
   readonly stuck?: StuckBlocks;
 }
 
+/** Blocks whose threads wait at the same places. */
+export interface WaitingBlocks {
+  /** The places, with lines as {@linkcode markLine} marks them. */
+  readonly where: string;
+  readonly blocks: readonly GridIndex[];
+}
+
 /** Resident blocks that wait only for each other, or for blocks that have not started. */
 export interface StuckBlocks {
-  /** Describes the suspend points where threads of the blocks wait. */
-  describe(nameLine: (line: number) => string): string;
+  readonly blocks: readonly WaitingBlocks[];
   readonly advice: string;
   /** The waiting threads of the first of the blocks. */
   readonly waiting: readonly WaitingThreads[];
+}
+
+/** Stands in the description of a fault for that of the blocks that are stuck. */
+export const stuckMark = "\0stuck\0";
+
+/** The maximum number of groups of blocks that a message describes. */
+const describedGroups = 4;
+
+/** Describes blocks that are stuck, with lines as {@linkcode markLine} marks them. */
+export function describeStuck(stuck: readonly WaitingBlocks[]): string {
+  const byPlace = Map.groupBy(stuck, ({ where }) => where);
+  const groups = Array.from(byPlace, ([where, groups]) => ({
+    where,
+    blocks: groups.flatMap(({ blocks }) => blocks).sort(compareBlocks),
+  })).sort((a, b) => compareBlocks(a.blocks[0]!, b.blocks[0]!));
+  const texts = groups.slice(0, describedGroups).map(({ where, blocks }) => {
+    const others = blocks.length === 1 ? "" : ` and ${blocks.length - 1} more`;
+    return `block (${blocks[0]})${others}, ${where}`;
+  });
+  if (groups.length > describedGroups) texts.push("and others");
+  return `all blocks that run only wait, ${texts.join("; ")}`;
+}
+
+function compareBlocks(a: GridIndex, b: GridIndex): number {
+  return a[2] - b[2] || a[1] - b[1] || a[0] - b[0];
 }
 
 /** A fault and where it occurred, as plain data, which the thread that ran the block sends to the main thread. */
@@ -53,8 +84,13 @@ export interface LocatedFault {
   readonly thread: GridIndex | undefined;
   /** The line in the PTX text. 0 if it is unknown. */
   readonly line: number;
-  /** A description that replaces the default one, with lines as {@linkcode markLine} marks them. */
+  /**
+   * A description that replaces the default one, with lines as {@linkcode markLine} marks them, and `stuckMark` for the
+   * description of `stuck`.
+   */
   readonly what: string | undefined;
+  /** The blocks that are stuck, if the kernel was stopped because no block makes progress. */
+  readonly stuck: readonly WaitingBlocks[] | undefined;
 }
 
 /** Marks a line of the PTX in a description. Only the main thread knows the source lines. */

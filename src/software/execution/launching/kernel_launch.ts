@@ -60,6 +60,8 @@ class SlicedLaunch {
   readonly #pace: Pace;
   readonly #gang: GangFunctions | undefined;
   readonly #sharing: SlicingOptions["sharing"];
+  /** Whether blocks may wait for each other. */
+  readonly #mayWait: boolean;
   /** The blocks that wait for each other. Undefined unless a block has waited for other blocks. */
   #residents: ResidentBlocks | undefined;
   /** The remaining blocks, if worker threads run them. */
@@ -71,7 +73,8 @@ class SlicedLaunch {
     { sharing }: SlicingOptions,
   ) {
     this.#launch = launch;
-    this.#sharing = maySpin(launch.kernel.compiled.suspensions ?? []) ? undefined : sharing;
+    this.#sharing = sharing;
+    this.#mayWait = launch.place.workspace !== undefined || maySpin(launch.kernel.compiled.suspensions ?? []);
     this.#gang = gang;
     this.#index = new BlockIndex(launch.geometry.grid, launch.place.order);
     launch.place.checks?.begin(launch);
@@ -106,7 +109,11 @@ class SlicedLaunch {
       const stopped = this.#runner.run(index, last);
       index.advanceTo(stopped);
       if (stopped < last) {
-        this.#residents = new ResidentBlocks(launch, index, launch.scheduler!);
+        this.#residents = new ResidentBlocks(launch, {
+          block: index.take()!,
+          scheduler: launch.scheduler!,
+          source: index,
+        });
         return false;
       }
       if (pace.isOver()) break;
@@ -126,13 +133,12 @@ class SlicedLaunch {
     const sharing = this.#sharing?.();
     const launch = this.#launch;
     if (sharing === undefined || !sharing.workers.areReady || sharing.threads === 1) return undefined;
-    if (isAtOnce && !sharing.workers.tookLong(launch.kernel)) return undefined;
-    const { geometry: { grid, block }, kernel: { compiled } } = launch;
-    const { x, y, z } = this.#index;
-    const first = x + grid[0] * (y + grid[1] * z);
+    if (isAtOnce && !sharing.workers.takeAtOnce(launch.kernel, this.#mayWait)) return undefined;
+    const { geometry: { block }, kernel: { compiled } } = launch;
+    const first = launch.numberOfBlock(this.#index);
     const localBytes = threadMemoryBytes(compiled, block[0] * block[1] * block[2]);
     return this.#shared = SharedLaunch.begin(
-      { launch, gang: this.#gang, localBytes, runner: this.#runner },
+      { launch, gang: this.#gang, localBytes, runner: this.#runner, mayWait: this.#mayWait },
       first,
       sharing,
     );

@@ -163,13 +163,14 @@ export class LaunchRecord<Kernel extends RunnableKernel = RunnableKernel> {
   }
 
   /** Finds where the running block faulted. Must be called before the record is overwritten. */
-  locateFault({ what, ...report }: FaultReport): LocatedFault {
+  locateFault({ what, stuck, ...report }: FaultReport): LocatedFault {
     const waiting = () => describeWaiting(this.scheduler?.waitingThreads() ?? [], markLine);
     return {
       report: { kind: report.kind, address: report.address, place: report.place, source: report.source },
       ...this.indicesOf(report),
       line: this.#lineOf(report),
       what: typeof what === "function" ? what(markLine, waiting()) : what,
+      stuck: stuck?.blocks,
     };
   }
 
@@ -196,6 +197,12 @@ export class LaunchRecord<Kernel extends RunnableKernel = RunnableKernel> {
   get blockNumber(): number {
     const { fields, geometry: { grid } } = this;
     return fields[words.blockX]! + grid[0] * (fields[words.blockY]! + grid[1] * fields[words.blockZ]!);
+  }
+
+  /** Returns the number of a block in the grid. */
+  numberOfBlock({ x, y, z }: Coordinates): number {
+    const { grid } = this.geometry;
+    return x + grid[0] * (y + grid[1] * z);
   }
 
   /** Returns the block index and thread index of a thread, given its number in the grid. */
@@ -322,8 +329,22 @@ function modulo(dividend: number, divisor: number): number {
   return (dividend % divisor + divisor) % divisor;
 }
 
+/** The blocks of a launch that have not started. */
+export interface BlockSource {
+  readonly isPastEnd: boolean;
+  /** Returns a block that is started then. Undefined if all have started. */
+  take(): Coordinates | undefined;
+  /** The number of blocks that have started but not finished, if other threads run blocks, too. */
+  readonly residents?: number;
+  /** Called when a block that has started has ended, or makes progress, if other threads run blocks, too. */
+  noteEnd?(): void;
+  noteProgress?(): void;
+  /** Returns whether blocks that other threads run have made progress since the last call. */
+  hasProgressElsewhere?(): boolean;
+}
+
 /** Iterates over the blocks of a grid. `x`, `y` and `z` are the index of the current block. */
-export class BlockIndex {
+export class BlockIndex implements BlockSource {
   x = 0;
   y = 0;
   z = 0;
@@ -353,6 +374,13 @@ export class BlockIndex {
     this.x = block % x;
     this.y = Math.floor(block / x) % y;
     this.z = isPastEnd ? z : Math.floor(block / (x * y));
+  }
+
+  take(): Coordinates | undefined {
+    if (this.isPastEnd) return undefined;
+    const { x, y, z } = this;
+    this.advanceTo(x + 1);
+    return { x, y, z };
   }
 
   /**

@@ -163,9 +163,7 @@ function workOf(
     releaseMemory();
     fail(cudaErrorNumbers.cudaErrorLaunchOutOfResources, call);
   }
-  const { run, release } = launchInSlices(kernel, { grid, block }, { ...place, threadMemory, workspace }, {
-    sharing: cooperative ? undefined : sharing,
-  });
+  const { run, release } = launchInSlices(kernel, { grid, block }, { ...place, threadMemory, workspace }, { sharing });
   return {
     run,
     release() {

@@ -8,7 +8,7 @@ import { sharedSpan } from "../../abi/addresses.ts";
 import type { CompiledKernel } from "../../compiler/compile.ts";
 import { threadRecordByteLength } from "../../abi/launch_record.ts";
 import type { LaunchMemory, LinearMemory } from "../../memory/linear_memory.ts";
-import { granuleByteLength, pageByteLength, scratch, wholePages } from "../../memory/memory_layout.ts";
+import { granuleByteLength, pageByteLength, type ScratchRanges, wholePages } from "../../memory/memory_layout.ts";
 
 /** The offsets of a block's memory. */
 export interface BlockPlace {
@@ -20,7 +20,7 @@ export interface BlockPlace {
 }
 
 /** The sizes of the parts of a block's memory, in bytes. */
-interface BlockMemorySizes {
+export interface BlockMemorySizes {
   readonly shared: number;
   /** The total size of the thread records of all threads of the block. */
   readonly threads: number;
@@ -52,17 +52,28 @@ export class BlockPlaces {
   readonly #sizes: BlockMemorySizes;
   readonly #first: BlockPlace;
   readonly #most: number;
+  /** The offset of the local memory in the scratch ranges. */
+  readonly #scratchLocal: number;
   readonly #free: BlockPlace[];
   readonly #reserved: { readonly begin: number; readonly byteLength: number }[] = [];
   /** The saved contents of the scratch ranges, while another launch uses the ranges. Undefined otherwise. */
   #saved: readonly Uint8Array[] | undefined;
   #count = 1;
 
-  /** @param most the maximum number of blocks that are resident on the device at once */
+  /**
+   * @param most the maximum number of blocks that are resident on the device at once
+   * @param ranges the scratch ranges of the thread
+   */
   constructor(
     linearMemory: LaunchMemory,
-    { sizes, first, most }: { sizes: BlockMemorySizes; first: BlockPlace; most: number },
+    { sizes, first, most, ranges }: {
+      sizes: BlockMemorySizes;
+      first: BlockPlace;
+      most: number;
+      ranges: ScratchRanges;
+    },
   ) {
+    this.#scratchLocal = ranges.local.begin;
     this.#linearMemory = linearMemory;
     this.#sizes = sizes;
     this.#first = first;
@@ -128,7 +139,7 @@ export class BlockPlaces {
       { begin: threads, byteLength: sizes.threads },
     ];
     // Local memory that does not fit in the scratch ranges is reserved by the launch, so it need not be saved.
-    if (local !== scratch.local.begin) return ranges;
+    if (local !== this.#scratchLocal) return ranges;
     return [...ranges, { begin: local, byteLength: sizes.local }, { begin: saved, byteLength: sizes.saved }];
   }
 
@@ -165,7 +176,7 @@ export function hasRoomFor(linearMemory: LinearMemory, blocks: number, sizes: Bl
 }
 
 /** Returns the total size of a block's memory in bytes. */
-function placeBytes({ shared, threads, local, saved }: BlockMemorySizes): number {
+export function placeBytes({ shared, threads, local, saved }: BlockMemorySizes): number {
   return aligned(sharedSpan.reserved) + aligned(shared) + aligned(threads) + aligned(local) + aligned(saved);
 }
 

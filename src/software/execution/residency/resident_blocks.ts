@@ -11,13 +11,13 @@ import { describeWaiting } from "../scheduling/block_barriers.ts";
 import { faultKind } from "../../abi/addresses.ts";
 import { blockMemorySizes, type BlockPlace, BlockPlaces } from "./block_places.ts";
 import {
-  type BlockIndex,
+  type BlockSource,
   type Coordinates,
   type LaunchRecord,
   schedulerOf,
   stopIfDeadlocked,
 } from "../launching/launch_state.ts";
-import { KernelStop } from "../faults/kernel_fault.ts";
+import { type FaultReport, KernelStop, markLine, stuckMark, type WaitingBlocks } from "../faults/kernel_fault.ts";
 import { activeBlocks } from "../../software_device.ts";
 import { multiProcessorCount } from "../../abi/launch_record.ts";
 import type { ScratchOwner } from "../../memory/linear_memory.ts";
@@ -53,13 +53,11 @@ const weightOfStuckTurn = 4;
  */
 const stepsOfTurn = 512;
 const sliceMilliseconds = 4;
-/** The maximum number of groups of blocks that a deadlock's error message describes. */
-const describedBlocks = 4;
 
 /** Runs the blocks of a launch in time slices, starting with the first block that waits for other blocks. */
 export class ResidentBlocks implements ScratchOwner {
   readonly #launch: LaunchRecord;
-  readonly #index: BlockIndex;
+  readonly #source: BlockSource;
   readonly #places: BlockPlaces;
   readonly #schedulers = new Map<BlockPlace, BlockScheduler>();
   readonly #residents: Resident[] = [];
@@ -84,31 +82,39 @@ export class ResidentBlocks implements ScratchOwner {
   readonly #firstWait = performance.now();
 
   /**
-   * @param index the index of the block that waits for other blocks; the blocks before it have finished, and the blocks
-   * after it have not started
+   * @param block the block that waits for other blocks
    * @param scheduler the scheduler of that block
+   * @param source the blocks that have not started
    */
-  constructor(launch: LaunchRecord, index: BlockIndex, scheduler: BlockScheduler) {
+  constructor(
+    launch: LaunchRecord,
+    { block: first, scheduler, source }: { block: Coordinates; scheduler: BlockScheduler; source: BlockSource },
+  ) {
     const { geometry: { block }, kernel: { compiled }, place } = launch;
     const threads = block[0] * block[1] * block[2];
     const sizes = blockMemorySizes(compiled, { threads, sharedMemoryBytes: place.sharedMemoryBytes ?? 0 });
     this.#launch = launch;
-    this.#index = index;
+    this.#source = source;
     this.#waits = place.workspace !== undefined;
     this.#places = new BlockPlaces(place.linearMemory, {
       sizes,
       first: launch.scratchPlace,
       most: fittingBlocks(threads, sizes.shared),
+      ranges: launch.ranges,
     });
     const { multiprocessor } = launch;
-    const first = this.#places.take()!;
-    this.#schedulers.set(first, scheduler);
-    this.#add(first, multiprocessor).steps = launch.kernel.steps.count;
+    const firstPlace = this.#places.take()!;
+    this.#schedulers.set(firstPlace, scheduler);
+    this.#add(first, firstPlace, multiprocessor).steps = launch.kernel.steps.count;
     place.linearMemory.takeScratch(this);
   }
 
+  /** Whether the last time slice ended because no block made progress. */
+  isStuck = false;
+
   /** Runs a time slice. Returns whether all blocks have finished. */
   run(): boolean {
+    this.isStuck = false;
     const { linearMemory } = this.#launch.place;
     this.#launch.write(this);
     this.#places.restoreScratch();
@@ -124,7 +130,8 @@ export class ResidentBlocks implements ScratchOwner {
       turns++;
       // Ends the slice if no block makes progress, because the blocks may be waiting for a store by another stream's
       // work.
-      if (turns >= this.#residents.length && turns >= patience && this.#stuckTurns >= turns) break;
+      this.isStuck = turns >= this.#residents.length && turns >= patience && this.#stuckTurns >= turns;
+      if (this.isStuck) break;
     } while (performance.now() - start < sliceMilliseconds);
     return false;
   }
@@ -149,6 +156,7 @@ export class ResidentBlocks implements ScratchOwner {
     }
     if (turn === "stuck") this.#stuckTurns++;
     else this.#stuckTurns = this.#stuckSteps = 0;
+    if (turn !== "stuck") this.#source.noteProgress?.();
     this.#turnsSinceChange += this.#waits || turn !== "stuck" ? 1 : weightOfStuckTurn;
     if (this.#turnsSinceChange >= (this.#waits ? residents.length : patience) && this.#begin()) return;
     this.#next = (this.#next + 1) % residents.length;
@@ -177,13 +185,17 @@ export class ResidentBlocks implements ScratchOwner {
    * memory for another block.
    */
   #begin(): boolean {
-    const index = this.#index;
-    if (index.isPastEnd) return false;
+    if (this.#source.isPastEnd) return false;
     const place = this.#places.take();
+    const block = place && this.#source.take();
     if (place === undefined) return false;
+    if (block === undefined) {
+      this.#places.release(place);
+      return false;
+    }
     this.#waits ||= this.#residents.length > 0;
     this.#launch.freshenShared(place.shared);
-    const { scheduler } = this.#add(place, this.#freestMultiprocessor());
+    const { scheduler } = this.#add(block, place, this.#freestMultiprocessor());
     scheduler.start();
     this.#next = this.#residents.length - 1;
     // If blocks of this launch wait for other blocks, sets the count so that one turn of the new block is enough for
@@ -193,18 +205,17 @@ export class ResidentBlocks implements ScratchOwner {
     return true;
   }
 
-  /** Adds the next block of the grid to the resident blocks. */
-  #add(place: BlockPlace, multiprocessor: number): Resident {
-    const { x, y, z } = this.#index;
-    this.#index.advanceTo(x + 1);
+  /** Adds a block that has not started to the resident blocks. */
+  #add(block: Coordinates, place: BlockPlace, multiprocessor: number): Resident {
     this.#loads[multiprocessor]!++;
     this.#lastMultiprocessor = multiprocessor;
-    const resident = { block: { x, y, z }, multiprocessor, place, scheduler: this.#schedulerAt(place), steps: 0 };
+    const resident = { block, multiprocessor, place, scheduler: this.#schedulerAt(place), steps: 0 };
     this.#residents.push(resident);
     return resident;
   }
 
   #end({ place, multiprocessor }: Resident): void {
+    this.#source.noteEnd?.();
     this.#residents.splice(this.#next, 1);
     if (this.#next >= this.#residents.length) this.#next = 0;
     this.#loads[multiprocessor]!--;
@@ -241,57 +252,57 @@ export class ResidentBlocks implements ScratchOwner {
    * progress.
    */
   #checkDeadlock(): void {
-    if (this.#residents.length === 1 || this.#stuckSteps <= this.#launch.kernel.steps.limit) return;
+    if (this.#source.hasProgressElsewhere?.()) this.#stuckSteps = 0;
+    if (this.#residentCount === 1 || this.#stuckSteps <= this.#launch.kernel.steps.limit) return;
+    throw new KernelStop(this.stuckReport());
+  }
+
+  /** Returns the report of a fault: that no block makes progress. Sets the launch record to the lowest block. */
+  stuckReport(): FaultReport {
     const steps = this.#stuckSteps;
     const duration = formatSeconds(performance.now() - this.#firstWait);
-    const { block, place, scheduler } = this.#residents[0]!;
-    this.#launch.setBlock(block);
-    this.#launch.set("threads", place.threads);
+    const launch = this.#launch;
+    const { block, place, scheduler } = this.#residents.reduce((lowest, resident) => {
+      return launch.numberOfBlock(resident.block) < launch.numberOfBlock(lowest.block) ? resident : lowest;
+    });
+    launch.setBlock(block);
+    launch.set("threads", place.threads);
     const waiting = scheduler.waitingThreads({ spinning: true });
     const [first] = waiting;
-    const describe = (nameLine: (line: number) => string) =>
-      `all blocks that run only wait, ${this.#describe(nameLine)}`;
-    throw new KernelStop({
+    const advice = this.#advice();
+    return {
       kind: faultKind.stepLimit,
       place: { line: first?.suspension.line ?? 0 },
       thread: first?.first,
-      what: (nameLine) =>
-        `stopped after ${steps} steps, which took ${duration}, perhaps in a loop that never ends: ` +
-        `${describe(nameLine)}; ` +
-        `${this.#advice()}; POOLPASS_SOFTWARE_STEPS sets the limit`,
-      stuck: { describe, waiting, advice: this.#adviceToWaitLess() },
+      what: `stopped after ${steps} steps, which took ${duration}, perhaps in a loop that never ends: ${stuckMark}; ` +
+        `${advice}; POOLPASS_SOFTWARE_STEPS sets the limit`,
+      stuck: { blocks: this.#waitingBlocks(), waiting, advice: this.#adviceToWaitLess() },
+    };
+  }
+
+  #waitingBlocks(): WaitingBlocks[] {
+    return this.#residents.map(({ block: { x, y, z }, scheduler }) => {
+      return { where: describeWaiting(scheduler.waitingThreads({ spinning: true }), markLine), blocks: [[x, y, z]] };
     });
   }
 
-  #describe(nameLine: (line: number) => string): string {
-    const groups = new Map<string, Coordinates[]>();
-    for (const { block, scheduler } of this.#residents) {
-      const waiting = describeWaiting(scheduler.waitingThreads({ spinning: true }), nameLine);
-      groups.set(waiting, [...groups.get(waiting) ?? [], block]);
-    }
-    const texts = [...groups].slice(0, describedBlocks).map(([waiting, blocks]) => {
-      const { x, y, z } = blocks[0]!;
-      const others = blocks.length === 1 ? "" : ` and ${blocks.length - 1} more`;
-      return `block (${x},${y},${z})${others}, ${waiting}`;
-    });
-    if (groups.size > describedBlocks) texts.push("and others");
-    return texts.join("; ");
+  /** The number of blocks of the launch that have started but not finished. */
+  get #residentCount(): number {
+    return this.#source.residents ?? this.#residents.length;
   }
 
   #adviceToWaitLess(): string {
-    return this.#index.isPastEnd
+    return this.#source.isPastEnd
       ? "Find what each of these loops waits for, and what was to store it: a flag may be set behind the loop, or threads " +
         "may take locks in different orders"
-      : `Launch at most ${this.#residents.length} blocks, which is how many fit on the device at once, or let no block ` +
+      : `Launch at most ${this.#residentCount} blocks, which is how many fit on the device at once, or let no block ` +
         "wait for one with a higher number";
   }
 
   #advice(): string {
-    if (this.#index.isPastEnd) return "check the loop's condition and the arguments that it depends on";
+    if (this.#source.isPastEnd) return "check the loop's condition and the arguments that it depends on";
     const [x, y, z] = this.#launch.geometry.grid;
-    return `only ${this.#residents.length} of the grid's ${
-      x * y * z
-    } blocks fit on the device at once, and the others ` +
+    return `only ${this.#residentCount} of the grid's ${x * y * z} blocks fit on the device at once, and the others ` +
       "begin when these end: launch fewer blocks, and let each do more";
   }
 }

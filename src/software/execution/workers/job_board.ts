@@ -44,6 +44,15 @@ const jobFields = [
   "scratchBytes",
   /** The maximum number of threads that run the job at once. */
   "threads",
+  /** The offset of the workspace of a cooperative launch, or 0. */
+  "workspace",
+  /** 1 if blocks may wait for each other. */
+  "mayWait",
+  /** The maximum number of blocks that may wait for each other and are on the device at once. */
+  "mostResidents",
+  /** The offset and the size of the memory for blocks that wait for each other. */
+  "places",
+  "placesBytes",
   /** The offset of the state of the device's heap, or 0. */
   "heap",
   /** The offset of the table of conditions, or 0. */
@@ -67,7 +76,13 @@ const state = {
   stop: 2,
   /** The time in microseconds for which threads have run the job. */
   busy: 3,
-  words: 4,
+  /** Increased when a block that may wait for others makes progress. */
+  moves: 4,
+  /** The number of blocks that may wait for others, and have started but not finished. */
+  residents: 5,
+  /** The number of faults that threads have reported. */
+  reports: 6,
+  words: 8,
 } as const;
 
 /** The 64-bit counters of a job, in the order of their places. */
@@ -78,10 +93,12 @@ const counters = {
   end: 1,
   /** The lowest number of a block that has faulted. */
   fault: 2,
+  /** The number of bytes of the memory for blocks that wait which threads have reserved. */
+  reserved: 3,
   count: 4,
 } as const;
 
-const wordsPerJob = 2 * counters.count + state.words + 20;
+const wordsPerJob = 2 * counters.count + state.words + jobFields.length + jobFields.length % 2;
 const noBlock = 2n ** 63n - 1n;
 
 /** The memory with all jobs. */
@@ -113,10 +130,10 @@ export class JobBoard {
     return Atomics.load(this.words, header.opened);
   }
 
-  /** Blocks until another job is opened. */
-  waitForJob(opened: number): void {
+  /** Blocks until another job is opened, but at most for some milliseconds. */
+  waitForJob(opened: number, milliseconds?: number): void {
     Atomics.add(this.words, header.idle, 1);
-    Atomics.wait(this.words, header.opened, opened);
+    Atomics.wait(this.words, header.opened, opened, milliseconds);
     Atomics.sub(this.words, header.idle, 1);
   }
 
@@ -176,8 +193,9 @@ export class Job {
     this.#set("next", BigInt(first));
     this.#set("end", BigInt(end));
     this.#set("fault", noBlock);
+    this.#set("reserved", 0n);
     Atomics.store(words, this.#state + state.stop, 0);
-    Atomics.store(words, this.#state + state.busy, 0);
+    for (const word of ["busy", "residents", "reports"] as const) Atomics.store(words, this.#state + state[word], 0);
     Atomics.store(words, this.#state + state.open, 1);
     this.#board.noteOpened(workers);
   }
@@ -267,10 +285,14 @@ export class Job {
     return false;
   }
 
+  /** Adds to the time for which threads have run the job. */
+  noteBusy(milliseconds: number): void {
+    Atomics.add(this.#board.words, this.#state + state.busy, Math.ceil(milliseconds * 1000));
+  }
+
   /** Must be called by a thread that has joined. Returns whether it was the last. */
-  leave(milliseconds = 0): boolean {
+  leave(): boolean {
     const { words } = this.#board;
-    if (milliseconds > 0) Atomics.add(words, this.#state + state.busy, Math.ceil(milliseconds * 1000));
     const isLast = Atomics.sub(words, this.#state + state.running, 1) === 1;
     if (!this.isOpen) Atomics.notify(words, this.#state + state.running);
     return isLast;
@@ -290,6 +312,57 @@ export class Job {
     this.first = first;
     this.last = Math.min(first + count, end);
     return true;
+  }
+
+  /** Reserves a part of the memory for blocks that wait. Returns its offset there, or undefined if no room is left. */
+  reserve(byteLength: number, totalBytes: number): number | undefined {
+    const place = this.#counters + counters.reserved;
+    if (Number(this.#get("reserved")) + byteLength > totalBytes) return undefined;
+    const offset = Number(Atomics.add(this.#board.counters, place, BigInt(byteLength)));
+    return offset + byteLength > totalBytes ? undefined : offset;
+  }
+
+  /** Claims the next block, which may wait for others, if fewer than `most` have started and not finished. */
+  claimResident(most: number): boolean {
+    const { words } = this.#board;
+    const place = this.#state + state.residents;
+    if (Atomics.add(words, place, 1) < most && this.claim(1, 1)) return true;
+    Atomics.sub(words, place, 1);
+    return false;
+  }
+
+  /** Must be called when a block has ended that `claimResident` has claimed. */
+  endResident(): void {
+    Atomics.sub(this.#board.words, this.#state + state.residents, 1);
+  }
+
+  /** The number of blocks that may wait for others, and have started but not finished. */
+  get residents(): number {
+    return Atomics.load(this.#board.words, this.#state + state.residents);
+  }
+
+  /** Counts a fault that the calling thread has reported. */
+  noteReport(): void {
+    Atomics.add(this.#board.words, this.#state + state.reports, 1);
+  }
+
+  /** The number of faults that threads have reported. */
+  get reports(): number {
+    return Atomics.load(this.#board.words, this.#state + state.reports);
+  }
+
+  /** Whether blocks are left that no thread has claimed, whether or not any may still do so. */
+  get isUnclaimed(): boolean {
+    return this.#get("next") < this.#get("end");
+  }
+
+  /** The number of times that a block that may wait for others has made progress, modulo 2^32. */
+  get moves(): number {
+    return Atomics.load(this.#board.words, this.#state + state.moves);
+  }
+
+  noteMove(): void {
+    Atomics.add(this.#board.words, this.#state + state.moves, 1);
   }
 
   /** Reports that a block has faulted. Returns whether it is the lowest such block so far. */

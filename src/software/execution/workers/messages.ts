@@ -69,6 +69,8 @@ export interface FromWorker {
   readonly block: number;
   /** Where the block faulted, or the message of another error. */
   readonly fault: LocatedFault | string;
+  /** Whether the block has not faulted, but waited when another one did. */
+  readonly isBeside?: boolean;
 }
 
 /** Loads `node:worker_threads`, which needs no permission. Undefined if the runtime does not have it. */

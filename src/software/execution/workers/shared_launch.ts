@@ -37,7 +37,7 @@ export class SharedLaunch implements Delegated {
   readonly #pace = new Pace(sliceMilliseconds / 8);
   readonly #heap: Disposable | undefined;
   #job: Job | undefined;
-  /** The time at which a thread was last seen to run the job, or else at which it was opened. */
+  /** The time at which the job was last seen not to be starved, or else at which it was opened. */
   #lastSeenRunning: number = performance.now();
 
   private constructor(
@@ -90,7 +90,8 @@ export class SharedLaunch implements Delegated {
   help(): boolean {
     const job = this.#job!;
     const start = performance.now();
-    if (job.isFull || !job.join()) return false;
+    // Blocks that wait for each other stay on the thread where they started, and this one may have to go.
+    if (this.#shared.mayWait || job.isFull || !job.join()) return false;
     const { launch, runner } = this.#shared;
     const { steps } = launch.kernel;
     runner.prepare();
@@ -106,13 +107,17 @@ export class SharedLaunch implements Delegated {
         if (error instanceof InVainError) break;
         const fault = error instanceof KernelStop ? launch.locateFault(error.report) : String(error);
         const { blockNumber: block } = launch;
-        if (job.fail(block)) this.#workers.noteFault({ job: job.number, block, fault });
+        if (job.fail(block)) {
+          job.noteReport();
+          this.#workers.noteFault({ job: job.number, block, fault });
+        }
         break;
       }
       this.#pace.isOver();
     } while (performance.now() - start < sliceMilliseconds);
     steps.isInVain = undefined;
-    job.leave(performance.now() - start);
+    job.noteBusy(performance.now() - start);
+    job.leave();
     return hasRun;
   }
 

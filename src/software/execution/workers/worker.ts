@@ -8,13 +8,14 @@ import { hostFunctionImports } from "../../compiler/helpers/host_imports.ts";
 import { ConditionTable } from "../../memory/condition_table.ts";
 import { HeapAllocator } from "../../memory/heap_allocator.ts";
 import { addressOfOffset } from "../../memory/memory_layout.ts";
-import type { LaunchMemory } from "../../memory/linear_memory.ts";
+import type { LaunchMemory, ScratchOwner } from "../../memory/linear_memory.ts";
 import { InVainError, KernelStop, StepCounter } from "../faults/kernel_fault.ts";
 import { type HostFunctionParts, hostFunctions } from "../host_functions.ts";
 import { type BlockRunner, blockRunner } from "../launching/block_runner.ts";
-import { LaunchRecord } from "../launching/launch_state.ts";
+import { type BlockSource, type Coordinates, LaunchRecord } from "../launching/launch_state.ts";
 import type { RunKernel, RunnableGangs } from "../modules/kernel_versions.ts";
 import type { RunnableKernel } from "../modules/module_loader.ts";
+import { ResidentBlocks } from "../residency/resident_blocks.ts";
 import { Job, JobBoard, jobCount, type JobFields } from "./job_board.ts";
 import { type FromWorker, type SentKernel, type ToWorker, type WorkerData, workerThreads } from "./messages.ts";
 import { Pace } from "../launching/pace.ts";
@@ -28,13 +29,27 @@ const board = new JobBoard(data.board);
 const progress = new Progress(new Int32Array(data.progress));
 const port = ports.get(worker)!;
 
-/** Linear memory, of which this thread uses only its own scratch ranges, and what kernels access. */
+let scratchOwner: ScratchOwner | undefined;
+
+/** Linear memory, of which this thread uses only its own scratch ranges, memory of its jobs, and what kernels access. */
 const launchMemory: LaunchMemory = {
   memory,
   bytes: new Uint8Array(memory.buffer),
-  takeScratch() {},
-  leaveScratch() {},
-  reserve: () => undefined,
+  takeScratch(owner) {
+    const previous = scratchOwner;
+    if (previous === owner) return;
+    scratchOwner = owner;
+    previous?.saveScratch();
+  },
+  leaveScratch(owner) {
+    if (scratchOwner === owner) scratchOwner = undefined;
+  },
+  reserve(byteLength) {
+    const { job, fields: { places, placesBytes } } = current!;
+    const offset = job.reserve(byteLength, placesBytes);
+    return offset === undefined ? undefined : places + offset;
+  },
+  // The main thread releases the memory of a job when no thread runs the job.
   release() {},
   discard: () => false,
 };
@@ -43,11 +58,11 @@ const launchMemory: LaunchMemory = {
 const deviceMemory: HostFunctionParts["linearMemory"] = {
   bytes: launchMemory.bytes,
   get conditions() {
-    const { conditions: begin } = current!.device;
+    const { conditions: begin } = current!.fields;
     return begin === 0 ? undefined : { begin, table: new ConditionTable(memory, begin) };
   },
   heapAt() {
-    const allocator = new HeapAllocator(memory, current!.device.heap);
+    const allocator = new HeapAllocator(memory, current!.fields.heap);
     return {
       allocate: (byteLength, alignment) => allocator.allocate(byteLength, alignment!) || undefined,
       free: (begin) => allocator.free(begin),
@@ -55,7 +70,7 @@ const deviceMemory: HostFunctionParts["linearMemory"] = {
       ranges: () => allocator.ranges(),
     };
   },
-  printLimitAt: () => current!.device.printLimit || undefined,
+  printLimitAt: () => current!.fields.printLimit || undefined,
 };
 
 /** Starts the workers that this one is to start, each with the channels of those that it starts in turn. */
@@ -106,12 +121,12 @@ function receive(): void {
   }
 }
 
-/** The job that this thread runs, and the state of the device that its kernel uses. */
-let current: { readonly job: Job; readonly device: Pick<JobFields, "heap" | "conditions" | "printLimit"> } | undefined;
+/** The job that this thread runs. */
+let current: JobRunner | undefined;
 
 function instantiate({ code, image, compiled, gang, stepLimit }: SentKernel): WorkerKernel {
   const steps = new StepCounter(stepLimit);
-  steps.isInVain = () => current!.job.isInVain(current!.job.first);
+  steps.isInVain = () => current!.isInVain;
   const functions = hostFunctions({ linearMemory: deviceMemory, steps, image, timeOrigin });
   const device = {
     memory,
@@ -129,15 +144,17 @@ function instantiate({ code, image, compiled, gang, stepLimit }: SentKernel): Wo
 /** A job that this thread has joined, and how it runs the job's blocks. */
 class JobRunner {
   readonly fields: JobFields;
-  readonly #job: Job;
+  readonly job: Job;
   readonly #launch: LaunchRecord;
   readonly #runner: BlockRunner;
   readonly #pace = new Pace(claimMilliseconds);
+  /** The blocks that wait for each other. Undefined if there are none. */
+  #residents: ResidentBlocks | undefined;
 
   constructor(job: Job) {
     const fields = this.fields = job.fields();
     const { kernel, gang } = kernelOf(fields.kernel);
-    this.#job = job;
+    this.job = job;
     this.#launch = new LaunchRecord(kernel, {
       grid: [fields.gridX, fields.gridY, fields.gridZ],
       block: [fields.blockX, fields.blockY, fields.blockZ],
@@ -147,78 +164,189 @@ class JobRunner {
       parameters: new Uint8Array(),
       bounds: fields.bounds,
       sharedMemoryBytes: fields.sharedMemoryBytes,
+      workspace: fields.workspace || undefined,
     });
     this.#runner = blockRunner(this.#launch, gang);
   }
 
+  /** Whether blocks that this thread has started wait for others, so that it must not leave the job. */
+  get hasResidents(): boolean {
+    return this.#residents !== undefined;
+  }
+
+  /** Whether the blocks only wait for other threads, or to start. */
+  get isStuck(): boolean {
+    return this.#residents?.isStuck ?? this.fields.mayWait === 1;
+  }
+
+  /** Whether this thread must stop: because all must, or because it runs only blocks above one that has faulted. */
+  get isInVain(): boolean {
+    const { job } = this;
+    // Of blocks that wait for each other, lower ones may wait for the one that has faulted.
+    return this.fields.mayWait === 1 ? job.isStopped || job.hasFault : job.isInVain(job.first);
+  }
+
   /** Runs blocks until none is left, or until workers take turns with other jobs. */
   run(): void {
-    const job = this.#job;
+    try {
+      if (this.fields.mayWait === 1) this.#runWaiting();
+      else this.#runClaimed();
+    } catch (error) {
+      if (error instanceof InVainError) return this.#leaveResidents();
+      this.#residents = undefined;
+      const fault = error instanceof KernelStop ? this.#launch.locateFault(error.report) : String(error);
+      report({ job: this.fields.number, block: this.#launch.blockNumber, fault }, this.job);
+    }
+  }
+
+  /** Leaves blocks that wait. Says where they wait, because another block may have faulted only for that. */
+  #leaveResidents(): void {
+    const { job, fields: { number } } = this;
+    const residents = this.#residents;
+    this.#residents = undefined;
+    if (residents === undefined || job.isStopped) return;
+    const fault = this.#launch.locateFault(residents.stuckReport());
+    report({ job: number, block: this.#launch.blockNumber, fault, isBeside: true }, job);
+  }
+
+  #runClaimed(): void {
+    const { job, fields: { threads } } = this;
     this.#runner.prepare();
     do {
       this.#pace.begin();
-      if (!job.claim(this.#pace.count, this.fields.threads)) break;
-      this.#runClaimed();
+      if (!job.claim(this.#pace.count, threads)) return;
+      runBlocks(this.#runner, job, this.#launch.geometry.grid);
       this.#pace.isOver();
     } while (!board.hasSeveralJobs);
   }
 
-  #runClaimed(): void {
-    const job = this.#job;
-    try {
-      runBlocks(this.#runner, job, this.#launch.geometry.grid);
-    } catch (error) {
-      if (error instanceof InVainError) return;
-      const fault = error instanceof KernelStop ? this.#launch.locateFault(error.report) : String(error);
-      report({ job: this.fields.number, block: this.#launch.blockNumber, fault }, job);
+  /** Runs blocks, each until it waits for others, and then these in turn. */
+  #runWaiting(): void {
+    if (this.isInVain) throw new InVainError();
+    if (this.#residents !== undefined) {
+      if (this.#residents.run()) this.#residents = undefined;
+      return;
     }
+    this.#runner.prepare();
+    const start = performance.now();
+    do {
+      const block = this.#source.take();
+      if (block === undefined) return;
+      if (this.#runner.run(block, block.x + 1) > block.x) {
+        this.#source.noteEnd!();
+        continue;
+      }
+      const { scheduler } = this.#launch;
+      this.#residents = new ResidentBlocks(this.#launch, { block, scheduler: scheduler!, source: this.#source });
+      return;
+    } while (performance.now() - start < claimMilliseconds);
+  }
+
+  /** The blocks of the job that no thread has claimed. */
+  readonly #source: BlockSource = new JobSource(this);
+}
+
+/** The blocks of a job that no thread has claimed. */
+class JobSource implements BlockSource {
+  readonly #runner: JobRunner;
+  /** The number of moves that were seen last. */
+  #seen = 0;
+
+  constructor(runner: JobRunner) {
+    this.#runner = runner;
+  }
+
+  get isPastEnd(): boolean {
+    return !this.#runner.job.isUnclaimed;
+  }
+
+  take(): Coordinates | undefined {
+    const { job, fields: { gridX, gridY, mostResidents } } = this.#runner;
+    if (!job.claimResident(mostResidents)) return undefined;
+    const row = Math.floor(job.first / gridX);
+    return { x: job.first % gridX, y: row % gridY, z: Math.floor(row / gridY) };
+  }
+
+  get residents(): number {
+    return this.#runner.job.residents;
+  }
+
+  noteEnd(): void {
+    this.#runner.job.endResident();
+  }
+
+  noteProgress(): void {
+    this.#runner.job.noteMove();
+  }
+
+  hasProgressElsewhere(): boolean {
+    const { moves } = this.#runner.job;
+    const hasProgress = moves !== this.#seen;
+    this.#seen = moves;
+    return hasProgress;
   }
 }
 
+/** The number of times in a row that a thread finds only blocks that wait for other threads before it pauses. */
+const mostStuck = 100;
+/** The length of the pause in milliseconds, after which the thread looks at the blocks again. */
+const stuckMilliseconds = 0.05;
 /** The time in milliseconds for which a thread runs the blocks that it claims at once. */
 const claimMilliseconds = 0.5;
 
 const jobs = Array.from({ length: jobCount }, (_, index) => new Job(board, index));
 const runners: (JobRunner | undefined)[] = new Array(jobCount).fill(undefined);
 
-/** Runs a part of each open job. Returns whether there was one. */
-function runJobs(): boolean {
-  let hasRun = false;
+/** Runs a part of each open job. Returns whether there was one, and whether all blocks only wait for other threads. */
+function runJobs(): "none" | "some" | "stuck" {
+  let hasRun = false, isStuck = true;
   for (const job of jobs) {
-    if (!job.isOpen || !job.hasBlocks || job.isFull) continue;
-    if (!job.join()) {
-      // This thread counted while the last one left.
-      if (job.isOver) progress.advance();
-      continue;
+    let runner = runners[job.index];
+    // A thread stays in a job while blocks that it has started wait for others.
+    if (runner?.hasResidents !== true) {
+      if (!job.isOpen || !job.hasBlocks || job.isFull) continue;
+      if (!job.join()) {
+        // This thread counted while the last one left.
+        if (job.isOver) progress.advance();
+        continue;
+      }
     }
     hasRun = true;
     const start = performance.now();
     try {
-      let runner = runners[job.index];
       if (runner?.fields.number !== job.number) runners[job.index] = runner = new JobRunner(job);
-      current = { job, device: runner.fields };
+      current = runner;
       runner.run();
     } catch (error) {
       // The engine may be out of memory, for example.
       report({ job: job.number, block: 0, fault: String(error) }, job);
     }
-    if (job.leave(performance.now() - start) && !job.hasBlocks) progress.advance();
+    job.noteBusy(performance.now() - start);
+    isStuck &&= runner?.isStuck === true;
+    if (runner?.hasResidents) continue;
+    if (job.leave() && !job.hasBlocks) progress.advance();
   }
-  return hasRun;
+  return !hasRun ? "none" : isStuck ? "stuck" : "some";
 }
 
-/** Reports the fault of a block, or the error of a job. */
+/** Reports the fault of a block, or the error of a job, unless that of a lower block was reported. */
 function report(message: FromWorker, job: Job): void {
-  if (job.fail(message.block)) port.postMessage(message);
+  const isWanted = message.isBeside || job.fail(message.block) ||
+    typeof message.fault !== "string" && message.fault.stuck;
+  if (!isWanted) return;
+  job.noteReport();
+  port.postMessage(message);
 }
 
 startOthers();
 board.start();
 progress.advance();
-for (;;) {
+for (let stuck = 0;;) {
   const { opened } = board;
-  if (!runJobs()) {
-    receive();
-    board.waitForJob(opened);
-  }
+  const ran = runJobs();
+  stuck = ran === "stuck" ? stuck + 1 : 0;
+  if (stuck > mostStuck) board.waitForJob(opened, stuckMilliseconds);
+  if (ran !== "none") continue;
+  receive();
+  board.waitForJob(opened);
 }

@@ -6,10 +6,13 @@
  */
 import { addressSpace } from "../../abi/addresses.ts";
 import type { LinearMemory, PageHolder } from "../../memory/linear_memory.ts";
-import { scratch } from "../../memory/memory_layout.ts";
+import { pageByteLength, scratch, wholePages } from "../../memory/memory_layout.ts";
+import type { LocatedFault } from "../faults/kernel_fault.ts";
 import type { LaunchRecord } from "../launching/launch_state.ts";
 import { type GangFunctions, gangMemoryBytes, type GangProperties } from "../modules/kernel_versions.ts";
 import type { SoftwareKernel } from "../modules/module_loader.ts";
+import { blockMemorySizes, placeBytes } from "../residency/block_places.ts";
+import { fittingBlocks } from "../residency/resident_blocks.ts";
 import { pause } from "../../../support/waiting/timer.ts";
 import { Job, JobBoard, jobCount, type JobFields } from "./job_board.ts";
 import { type FromWorker, type ToWorker, type WorkerPort, type WorkerThreads, workerThreads } from "./messages.ts";
@@ -37,6 +40,8 @@ export interface SharableLaunch {
   readonly gang: GangFunctions | undefined;
   /** The size in bytes of the local memory and saved registers of all threads of a block that run without gangs. */
   readonly localBytes: number;
+  /** Whether blocks may wait for each other. */
+  readonly mayWait: boolean;
 }
 
 /** Options for opening a job. */
@@ -60,6 +65,15 @@ export interface WorkerCounts {
   readonly started: number;
 }
 
+/** A range of linear memory for blocks that wait for each other, of which at most `blocks` are on the device at once. */
+interface Places {
+  readonly begin: number;
+  readonly byteLength: number;
+  readonly blocks: number;
+}
+
+const noPlaces: Places = { begin: 0, byteLength: 0, blocks: 0 };
+
 /** The worker threads of the process. */
 export class Workers implements PageHolder {
   readonly #memory: LinearMemory;
@@ -74,6 +88,8 @@ export class Workers implements PageHolder {
   readonly #tookLong = new WeakMap<SoftwareKernel, boolean>();
   /** The faults of open jobs, by the jobs' numbers. */
   readonly #faults = new Map<number, FromWorker[]>();
+  /** The memory of each open job for blocks that wait for each other. */
+  readonly #places = new Map<Job, Places>();
   #threads: WorkerThreads | undefined;
   /** The number of workers, started or not yet. */
   #count = 0;
@@ -108,9 +124,13 @@ export class Workers implements PageHolder {
     return { all: this.#count, started: this.#board.started };
   }
 
-  /** Whether the last launch of a kernel took so long that workers ran a part of it, or would have. */
-  tookLong(kernel: SoftwareKernel): boolean {
-    return this.#tookLong.get(kernel) ?? sharingPolicy.firstSliceMilliseconds < 0;
+  /**
+   * Whether workers run a launch of a kernel from its first block on: the kernel's last launch took so long that they ran
+   * a part of it, or would have. Blocks that wait for each other cannot move to another thread once they have started, so
+   * workers also run the first launch of a kernel with such blocks.
+   */
+  takeAtOnce(kernel: SoftwareKernel, mayWait: boolean): boolean {
+    return this.#tookLong.get(kernel) ?? (mayWait || sharingPolicy.firstSliceMilliseconds < 0);
   }
 
   /**
@@ -166,7 +186,7 @@ export class Workers implements PageHolder {
 
   /** Opens a job for the blocks of a launch. Returns undefined if there is no room for it. */
   open(
-    { launch, gang, localBytes }: SharableLaunch,
+    { launch, gang, localBytes, mayWait }: SharableLaunch,
     { first, workers, ...fields }: JobOptions,
   ): Job | undefined {
     const { kernel, geometry: { grid, block }, place: { parameters, bounds, sharedMemoryBytes = 0 } } = launch;
@@ -176,8 +196,13 @@ export class Workers implements PageHolder {
       threads: blockThreads,
       local: Math.max(localBytes, gang === undefined ? 0 : gangMemoryBytes(gang.compiled, blockThreads)),
     }));
-    const job = ranges && this.#closed.pop();
-    if (job === undefined) return undefined;
+    const places = mayWait ? this.#placesOf(launch) : noPlaces;
+    const job = ranges && places && this.#closed.pop();
+    if (job === undefined) {
+      this.#releasePlaces(places);
+      return undefined;
+    }
+    this.#places.set(job, places!);
     const copied = ranges!.begin + job.index * parameterBytes;
     this.#memory.bytes.set(parameters, copied);
     job.open({
@@ -194,6 +219,11 @@ export class Workers implements PageHolder {
       bounds,
       scratchBegin: ranges!.begin + jobCount * parameterBytes,
       scratchBytes: ranges!.byteLength,
+      workspace: launch.place.workspace ?? 0,
+      mayWait: mayWait ? 1 : 0,
+      mostResidents: places!.blocks,
+      places: places!.begin,
+      placesBytes: places!.byteLength,
       ...fields,
     }, { first, end: grid[0] * grid[1] * grid[2], workers });
     return job;
@@ -203,17 +233,24 @@ export class Workers implements PageHolder {
   close(job: Job, kernel: SoftwareKernel): FromWorker | undefined {
     job.close();
     this.#closed.push(job);
+    this.#releasePlaces(this.#places.get(job));
     this.#tookLong.set(kernel, job.busyMilliseconds > sharingPolicy.firstSliceMilliseconds);
     const fault = job.hasFault ? this.#faultOf(job) : undefined;
     this.#faults.delete(job.number);
     return fault;
   }
 
-  /** Returns the fault of the lowest block of a job that faulted. Blocks until the thread's message has arrived. */
-  #faultOf({ number, lowestFault }: Job): FromWorker {
+  /**
+   * Returns the fault of the lowest block of a job that faulted. If no block makes progress, that is the lowest of those
+   * that wait. Blocks until the threads' messages have arrived.
+   */
+  #faultOf({ number, lowestFault, reports }: Job): FromWorker {
     for (;;) {
-      const found = this.#faults.get(number)?.find(({ block }) => block === lowestFault);
-      if (found !== undefined) return found;
+      const found = this.#faults.get(number) ?? [];
+      if (found.length === reports) {
+        const lowest = found.find(({ block, isBeside }) => block === lowestFault && !isBeside)!;
+        return withOthers(lowest, found.filter((other) => other !== lowest));
+      }
       if (!this.#receive()) pause();
     }
   }
@@ -254,6 +291,28 @@ export class Workers implements PageHolder {
     return number;
   }
 
+  /**
+   * Reserves memory for all blocks of a launch that are resident at once, twice: a worker reserves memory for as many
+   * blocks as it runs already. Returns undefined if there is no room.
+   */
+  #placesOf(
+    { kernel, geometry: { grid, block }, place: { sharedMemoryBytes = 0 } }: LaunchRecord,
+  ): Places | undefined {
+    const threads = block[0] * block[1] * block[2];
+    const sizes = blockMemorySizes(kernel.compiled, { threads, sharedMemoryBytes });
+    const most = fittingBlocks(threads, sizes.shared);
+    const blocks = Math.min(most, grid[0] * grid[1] * grid[2]);
+    // Each reservation is rounded up to whole pages.
+    const reservations = this.#count * (Math.ceil(Math.log2(blocks)) + 1);
+    const byteLength = wholePages((2 * blocks + this.#count) * placeBytes(sizes)) + reservations * pageByteLength;
+    const begin = byteLength > mostScratchBytes ? undefined : this.#memory.reserve(byteLength);
+    return begin === undefined ? undefined : { begin, byteLength, blocks: most };
+  }
+
+  #releasePlaces(places: Places = noPlaces): void {
+    if (places.byteLength > 0) this.#memory.discardAndRelease(places.begin, places.byteLength, { isShared: false });
+  }
+
   /** Returns scratch ranges for all workers with at least `byteLength` bytes each. Undefined if there is no room. */
   #scratchOf(byteLength: number): WorkerScratch | undefined {
     const existing = this.#scratch;
@@ -280,6 +339,15 @@ export class Workers implements PageHolder {
     this.#scratch = undefined;
     this.#memory.discardAndRelease(ranges.begin, ranges.totalBytes, { isShared: false });
   }
+}
+
+/** Adds the blocks that other threads ran to the fault of a block, if all blocks only waited. */
+function withOthers(fault: FromWorker, others: readonly FromWorker[]): FromWorker {
+  if (typeof fault.fault === "string" || fault.fault.stuck === undefined) return fault;
+  const all = [fault, ...others.filter(({ fault }) => typeof fault !== "string" && fault.stuck !== undefined)];
+  const stuck = all.flatMap(({ fault }) => (fault as LocatedFault).stuck!);
+  const lowest = all.reduce((lowest, other) => other.block < lowest.block ? other : lowest);
+  return { ...lowest, fault: { ...lowest.fault as LocatedFault, what: fault.fault.what, stuck } };
 }
 
 let workers: Workers | undefined;
