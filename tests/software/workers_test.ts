@@ -239,6 +239,26 @@ test("no more threads join a job than may run it", () => {
   assertEquals([jobs[0]!.leave(), jobs[2]!.join()], [false, true]);
 });
 
+test("other threads run a kernel of a single block, too, once it has taken long", async () => {
+  await withThreads(threads, async (cuda) => {
+    sharingPolicy.firstSliceMilliseconds = 0.1;
+    const gpu = cuda.device(0);
+    const stream = gpu.createStream();
+    const buffer = gpu.createPool().allocate(blockSize * 4, stream);
+    const kernel = gpu.loadModule(programs["in loops"]!).kernel("kernel");
+    const launch = () => kernel.launch({ grid: 1, block: blockSize, stream }, buffer, 200_000);
+    launch();
+    stream.synchronize();
+    launch();
+    let turns = 0;
+    while (!stream.query()) {
+      turns++;
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    assert(turns > 10, `${turns} turns`);
+  });
+});
+
 test("kernels of several streams run at once, and a disposed Cuda stops them", async () => {
   const start = performance.now();
   await withThreads(threads, async (cuda) => {

@@ -48,10 +48,9 @@ export class LaunchVersions<Kernel> {
     const { ordersAccesses, pointerParameters } = this.#kernel;
     if (!ordersAccesses) return undefined;
     const isRow = hasRowsOfWarps(block);
-    const view = new DataView(parameters.buffer, parameters.byteOffset, parameters.byteLength);
-    const isShared = pointerParameters.length > 0 && this.#arePointersShared(view, bounds);
+    const isShared = pointerParameters.length > 0 && this.#arePointersShared(parameters, bounds);
     if (isRow && !isShared) return undefined;
-    const shared = isShared ? this.#sharedPointers(view, bounds) : none;
+    const shared = isShared ? this.#sharedPointers(parameters, bounds) : none;
     const key = `${isRow ? "" : block} ${
       [...shared].map(([offset, { memory, same }]) => `${offset},${memory},${same}`)
     }`;
@@ -66,15 +65,15 @@ export class LaunchVersions<Kernel> {
    * Returns whether two pointer parameters point into the same allocation, or any pointer parameter points to the
    * module's variables. Called for every launch.
    */
-  #arePointersShared(view: DataView, bounds: number): boolean {
+  #arePointersShared(parameters: Uint8Array, bounds: number): boolean {
     const { pointerParameters } = this.#kernel;
     const { begin, end } = this.#options.image;
     const found = this.#found;
     found.length = 0;
     for (let index = 0; index < pointerParameters.length; index++) {
       const offset = pointerParameters[index]!;
-      if (view.getUint32(offset + 4, true) !== highWord) continue;
-      const target = view.getUint32(offset, true);
+      if (wordAt(parameters, offset + 4) !== highWord) continue;
+      const target = wordAt(parameters, offset);
       if (target >= begin && target < end) return true;
       const allocation = this.#words[bounds / 4 + (target >>> boundsGranuleShift)]!;
       if (allocation === 0) continue;
@@ -88,7 +87,8 @@ export class LaunchVersions<Kernel> {
    * Returns the pointer parameters that point to the module's variables or into the same allocation as another pointer
    * parameter.
    */
-  #sharedPointers(view: DataView, bounds: number): LaunchRules["shared"] {
+  #sharedPointers(parameters: Uint8Array, bounds: number): LaunchRules["shared"] {
+    const view = new DataView(parameters.buffer, parameters.byteOffset, parameters.byteLength);
     const { pointerParameters } = this.#kernel;
     const { begin, end } = this.#options.image;
     const found = new Map<number, number[]>();
@@ -115,6 +115,11 @@ export class LaunchVersions<Kernel> {
     }
     return shared ?? none;
   }
+}
+
+/** Returns a 32-bit number in bytes. Unlike a `DataView`, needs no object, which each launch would have to create. */
+function wordAt(bytes: Uint8Array, offset: number): number {
+  return (bytes[offset]! | bytes[offset + 1]! << 8 | bytes[offset + 2]! << 16 | bytes[offset + 3]! << 24) >>> 0;
 }
 
 /** The upper 32 bits of every address in linear memory. */

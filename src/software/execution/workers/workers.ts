@@ -27,6 +27,8 @@ export const sharingPolicy = {
   /** The time in milliseconds for which the main thread runs a launch before workers run the rest. */
   firstSliceMilliseconds: 0.1,
 };
+/** The number of launches, each done by one call of its kernel, of which one is measured. */
+const launchesPerMeasurement = 16;
 /** The size of the memory for a job's packed parameters: the most that a kernel can have. */
 const parameterBytes: number = scratch.parameters.byteLength;
 /** The minimum size of a worker's scratch ranges, so that most launches can use the same. */
@@ -94,6 +96,8 @@ export class Workers implements PageHolder {
   /** The number of workers, started or not yet. */
   #count = 0;
   #runMilliseconds = 0;
+  /** The number of launches since the last one that was measured. */
+  #unmeasured = 0;
   #scratch: WorkerScratch | undefined;
   #lastNumber = 0;
   #lastKernel = 0;
@@ -134,16 +138,18 @@ export class Workers implements PageHolder {
   }
 
   /**
-   * Notes for how long a launch has run on the main thread. Starts the workers after some time.
-   *
-   * @param options.isDone whether the launch was done after its first slice
+   * Whether the time of a launch that one call of the kernel has finished is to be noted: of the first launch of each
+   * kernel, and then of few.
    */
-  note(kernel: SoftwareKernel, { isDone, milliseconds, threads }: {
-    isDone: boolean;
-    milliseconds: number;
-    threads: () => number;
-  }): void {
-    if (this.#tookLong.get(kernel) !== !isDone) this.#tookLong.set(kernel, !isDone);
+  measuresNext(kernel: SoftwareKernel): boolean {
+    return ++this.#unmeasured >= launchesPerMeasurement || !this.#tookLong.has(kernel);
+  }
+
+  /** Notes for how long a launch has run on the main thread in a time slice. Starts the workers after some time. */
+  note(kernel: SoftwareKernel, { milliseconds, threads }: { milliseconds: number; threads: () => number }): void {
+    this.#unmeasured = 0;
+    const isLong = milliseconds > sharingPolicy.firstSliceMilliseconds;
+    if (this.#tookLong.get(kernel) !== isLong) this.#tookLong.set(kernel, isLong);
     this.#runMilliseconds += milliseconds;
     if (this.#runMilliseconds > sharingPolicy.patienceMilliseconds && this.#count === 0) this.#start(threads());
   }
