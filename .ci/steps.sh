@@ -238,7 +238,8 @@ bun_tests() {
   list=$(test_files "${nothing_of_a_runtime[@]}") || return 1
   mapfile -t files < <(sed 's/^/.\//' <<<"$list")
   : "${bundles:=$(child_bundles)}"
-  CHILD_BUNDLES="$bundles" npx -y bun@1.4.5 test --timeout "$limit" "${files[@]}"
+  CHILD_BUNDLES="$bundles" npx -y bun@1.4.5 test ${eager_workers:+--preload=./tests/support/eager_workers.ts} \
+    --timeout "$limit" "${files[@]}"
 }
 
 node_folders() { # the folders of which Node runs tests
@@ -257,7 +258,8 @@ node_tests() { # node_tests FOLDER...: a process for each folder, because one fo
     mapfile -t files < <(grep -E "^$folder(/|\$)" <<<"$list")
     CHILD_BUNDLES="$bundles" NODE_COMPILE_CACHE="$all_logs/compiled" NODE_NO_WARNINGS=1 \
       PATH="$(dirname "$node_program"):$PATH" NODE_OPTIONS=--import=./tests/support/resolve_hook.mjs \
-      "$node_program" --test --test-isolation=none --test-timeout="$limit" "${files[@]}" || code=1
+      "$node_program" ${eager_workers:+--import=./tests/support/eager_workers.ts} \
+      --test --test-isolation=none --test-timeout="$limit" "${files[@]}" || code=1
   done
   return "$code"
 }
