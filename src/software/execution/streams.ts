@@ -453,7 +453,8 @@ export class Scheduler {
   /** Runs a slice of some stream's work. Returns false if no work can run. */
   step(): boolean {
     this.#isBlockedOutside = false;
-    this.#elsewhere.length = 0;
+    // Setting the length takes 40 ns also if the list is empty.
+    if (this.#elsewhere.length > 0) this.#elsewhere.length = 0;
     if (this.#choice !== undefined) return this.#stepByChoice(this.#choice);
     const busy = this.#busy;
     let chosen: Stream | undefined, index = 0, isFirst = true;
