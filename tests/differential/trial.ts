@@ -40,6 +40,9 @@ export function runTrials(cuda: Cuda, trials: readonly Trial[]): Outcome[] {
     return trials.length === 1 ? [error as Error] : trials.flatMap((trial) => runTrials(cuda, [trial]));
   }
   using stream = gpu.createStream();
+  using streams = new DisposableStack();
+  // Kernels of several streams run at once.
+  const others = [1, 2, 3].map(() => streams.use(gpu.createStream()));
   const inputBytes = trials.map(({ input }) => Math.ceil(input.length / 256) * 256);
   const outputBytes = trials.map((trial) => Math.ceil(trial.outputBytes / 256) * 256);
   using inputs = gpu.defaultPool.allocate(sumOf(inputBytes), stream);
@@ -52,16 +55,20 @@ export function runTrials(cuda: Cuda, trials: readonly Trial[]): Outcome[] {
     inputAt += inputBytes[index]!;
   });
   inputs.copyFrom(packed, stream);
+  using copied = gpu.createEvent();
+  stream.record(copied);
+  for (const other of others) other.wait(copied);
   inputAt = 0;
   let outputAt = 0;
   const places: number[] = [];
   trials.forEach(({ grid, block }, index) => {
-    const options = { grid, block, stream };
+    const options = { grid, block, stream: [stream, ...others][index % 4]! };
     places.push(outputAt);
     kernels[index]!.launch(options, inputs.address + BigInt(inputAt), outputs.address + BigInt(outputAt));
     inputAt += inputBytes[index]!;
     outputAt += outputBytes[index]!;
   });
+  gpu.synchronize();
   const all = outputs.readSync(Uint8Array) as Uint8Array<ArrayBuffer>;
   return trials.map(({ resultBytes }, index) => all.slice(places[index]!, places[index]! + resultBytes));
 }
