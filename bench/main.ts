@@ -47,7 +47,8 @@ export const benchmarks: Readonly<Record<string, Benchmark>> = {
   overhead: { measures: "what poolpass adds to each native call, without a GPU" },
   start: { measures: "what a start costs from npm, from JSR and from a checkout, without a GPU" },
   waking: { measures: "what waiting for another process costs in each runtime, without a GPU" },
-  software: { measures: "the software device, beside the same loops in C" },
+  software: { measures: "the software device on one core, beside the same loops in C" },
+  cores: { measures: "the software device on several cores, beside one core, C and POCL" },
   divergent: {
     measures: "kernels whose threads diverge on the software device, beside JavaScript",
     permissions: ["--allow-ffi", "--allow-read", "--allow-env", "--allow-sys"],

@@ -28,7 +28,7 @@ function measure(workload: DivergentWorkload, { device, rounds }: { device: Cuda
 const { only, rounds } = readOptions(import.meta.url, { only: "", rounds: 10 });
 console.log(`${describeProcessor()}\n${describeRuntime()}`);
 console.log(`medians of ${rounds} rounds, with minimum and maximum in parentheses\n`);
-using cuda = open({ driver: "software" });
+using cuda = open({ driver: "software", softwareThreads: 1 });
 const rows = [["kernel", "JavaScript, ms", "software device, ms", "JavaScript / device", "as fast"]];
 for (const workload of workloads.filter(({ name }) => name.includes(only))) {
   rows.push(await rowOf(workload.name, () => measure(workload, { device: cuda.device(0), rounds })));

@@ -8,7 +8,7 @@
 export type Times = readonly number[];
 
 /** The number of untimed rounds that come first. Engines optimize code only after it has run for a while. */
-const warmUpRounds = 4;
+export const warmUpRounds = 4;
 
 /**
  * Times functions that compute the same, in turn, so that other load on the machine affects all of them equally.

@@ -18,7 +18,9 @@ const [what, kind] = process.argv.slice(2) as ["calls" | "kernels", "plain" | "s
 /** The calls of a sample. */
 const batch = 200;
 
-using cuda = open({ driver: what === "calls" ? "auto" : "software", sanitize: kind === "sanitized" });
+const sanitize = kind === "sanitized";
+// Checks run kernels on one thread.
+using cuda = open(what === "calls" ? { sanitize } : { driver: "software", softwareThreads: 1, sanitize });
 const gpu = cuda.device(0);
 using owned = new DisposableStack();
 

@@ -12,7 +12,7 @@ import { SoftwareDriver } from "../../src/software/software_driver.ts";
 
 /** Opens the device. Throws if the device checks bounds nevertheless. */
 export function openWithoutBoundsChecks(): Cuda {
-  const options = { devices: 1, peers: false, boundsChecks: false };
+  const options = { devices: 1, peers: false, threads: 1, boundsChecks: false };
   const cuda = new Cuda(new Session(new SoftwareDriver(options)));
   try {
     if (!canWritePastEnd(cuda)) throw new Error("Cannot measure the bounds checks: they cannot be disabled");

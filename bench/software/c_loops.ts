@@ -7,7 +7,7 @@
 import { fileURLToPath } from "node:url";
 
 /** Fuses only explicit `fmaf` calls, on all processors. On x86-64, `-ffp-contract=off` changes nothing. */
-const compilerOptions = ["-O2", "-ffp-contract=off"];
+const commonOptions = ["-O2", "-ffp-contract=off"];
 
 const symbols = {
   saxpy: { parameters: ["u32", "f32", "buffer", "buffer"], result: "void" },
@@ -31,8 +31,13 @@ export interface LoadedLoops extends Disposable {
   readonly compiler: string;
 }
 
-/** Compiles the loops into a temporary folder, loads them, and deletes the folder. */
-export function loadCLoops(): LoadedLoops {
+/**
+ * Compiles the loops into a temporary folder, loads them, and deletes the folder.
+ *
+ * @param options.hasThreads whether the outer loops run on all cores. Default: false
+ */
+export function loadCLoops({ hasThreads = false }: { hasThreads?: boolean } = {}): LoadedLoops {
+  const compilerOptions = hasThreads ? [...commonOptions, "-fopenmp"] : commonOptions;
   const folder = Deno.makeTempDirSync();
   try {
     const library = `${folder}/loops.so`;

@@ -1,17 +1,19 @@
-// The computations of the kernels in this folder, as loops of one thread. A loop stands for the threads of a block, and
-// a local array for shared memory. Numbers are added in the same order as in the kernels, so that the results are equal
-// bit for bit.
+// The computations of the kernels in this folder, as loops. A loop stands for the threads of a block, and a local array
+// for shared memory. Numbers are added in the same order as in the kernels, so that the results are equal bit for bit.
+// The loops use one thread, and with -fopenmp all cores.
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
 
 void saxpy(uint32_t n, float a, const float *restrict x, float *restrict y) {
+#pragma omp parallel for
   for (uint32_t i = 0; i < n; i++) y[i] = a * x[i] + y[i];
 }
 
 void fill(uint8_t *restrict out, uint64_t byte_length, uint32_t pattern) {
   uint32_t *words = (uint32_t *)out;
   const uint64_t word_count = byte_length / 4;
+#pragma omp parallel for
   for (uint64_t i = 0; i < word_count; i++) words[i] = pattern;
   for (uint64_t i = word_count * 4; i < byte_length; i++) out[i] = (uint8_t)(pattern >> (8 * (i & 3)));
 }
@@ -20,9 +22,10 @@ static inline float multiply_add(float a, float b, float c) { return a * b + c; 
 
 #define MATRIX_MULTIPLY(name, tile, multiply_add)                                                        \
   void name(const float *restrict a, const float *restrict b, float *restrict c, int32_t size) {         \
-    float a_tile[tile][tile], b_tile[tile][tile], sums[tile][tile];                                      \
+    _Pragma("omp parallel for collapse(2) schedule(dynamic)")                                            \
     for (int32_t top = 0; top < size; top += tile) {                                                     \
       for (int32_t left = 0; left < size; left += tile) {                                                \
+        float a_tile[tile][tile], b_tile[tile][tile], sums[tile][tile];                                  \
         memset(sums, 0, sizeof sums);                                                                    \
         for (int32_t first = 0; first < size; first += tile) {                                           \
           for (int32_t y = 0; y < tile; y++) {                                                           \
@@ -73,6 +76,7 @@ static float sum_of_warp(const float *sums) {
 // Reads the elements in memory order, and adds each one to the sum of the thread that handles it in the kernel.
 void block_reduction(const float *restrict in, float *restrict sums, uint32_t n, uint32_t blocks, uint32_t block_size) {
   const uint32_t part = (n + blocks - 1) / blocks;
+#pragma omp parallel for schedule(dynamic)
   for (uint32_t block = 0; block < blocks; block++) {
     float threads[maximum_block_size] = {0};
     const uint32_t end = n < (block + 1) * part ? n : (block + 1) * part;
@@ -88,6 +92,7 @@ void block_reduction(const float *restrict in, float *restrict sums, uint32_t n,
 
 void mandelbrot(uint32_t *restrict out, uint32_t width, uint32_t height, float left, float top, float step,
                 uint32_t limit) {
+#pragma omp parallel for schedule(dynamic)
   for (uint32_t row = 0; row < height; row++) {
     for (uint32_t column = 0; column < width; column++) {
       const float real = left + step * column;
@@ -107,6 +112,7 @@ void mandelbrot(uint32_t *restrict out, uint32_t width, uint32_t height, float l
 }
 
 void xorshift(uint32_t *restrict sums, uint32_t generators, uint32_t count) {
+#pragma omp parallel for schedule(dynamic, 256)
   for (uint32_t generator = 0; generator < generators; generator++) {
     uint32_t state = 2463534242u + generator;
     uint32_t sum = 0;
@@ -159,6 +165,7 @@ static inline void compress(uint32_t state[8], uint32_t w[16]) {
 }
 
 void sha256(const uint32_t *restrict messages, uint32_t *restrict digests, uint32_t count) {
+#pragma omp parallel for schedule(dynamic, 256)
   for (uint32_t message = 0; message < count; message++) {
     uint32_t state[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
                          0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};

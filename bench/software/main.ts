@@ -51,7 +51,7 @@ async function printWorkloads({ only, rounds }: Options): Promise<void> {
   using loaded = loadCLoops();
   const { loops } = loaded;
   console.log(`\n${loaded.compiler}\n`);
-  using cuda = open({ driver: "software" });
+  using cuda = open({ driver: "software", softwareThreads: 1 });
   const rows = [["kernel", "C, ms", "software device, ms", "C / device", "goal", "met"]];
   for (const workload of chosen) {
     rows.push(await rowOf(workload.name, () => measureWorkload(workload, { cuda, loops, rounds })));
@@ -88,7 +88,7 @@ async function printBoundsChecks({ only, rounds }: Options): Promise<void> {
   const rows = [["cost of bounds checks", "without, ms", "with, ms", "with / without"]];
   try {
     using unchecked = openWithoutBoundsChecks();
-    using checked = open({ driver: "software" });
+    using checked = open({ driver: "software", softwareThreads: 1 });
     for (const workload of chosen) {
       rows.push(await rowOf(workload.name, () => measureBoundsChecks(workload, { checked, unchecked, rounds })));
     }
@@ -123,10 +123,10 @@ function measureCheck(
 }
 
 async function printChecks({ only, rounds }: Options): Promise<void> {
-  using plain = open({ driver: "software" });
+  using plain = open({ driver: "software", softwareThreads: 1 });
   for (const { name, sanitize, goal } of checks) {
     const rows = [[name, "without, ms", "with / without", "goal", "met"]];
-    using checking = open({ driver: "software", sanitize });
+    using checking = open({ driver: "software", softwareThreads: 1, sanitize });
     for (const workload of workloads) {
       if (!`${name} of ${workload.name}`.includes(only)) continue;
       rows.push(await rowOf(workload.name, () => measureCheck(workload, { plain, checking, rounds, goal })));

@@ -3,7 +3,8 @@
  *
  * @module
  */
-import type { CudaDevice, DeviceBuffer, LaunchOptions } from "../../mod.ts";
+import { createHash } from "node:crypto";
+import type { CudaDevice, CudaStream, DeviceBuffer, LaunchOptions } from "../../mod.ts";
 
 /** The arrays of a workload, by name, in the order of their allocation. */
 export type Arrays = Readonly<
@@ -24,10 +25,15 @@ export interface KernelWorkload<A extends Arrays = Arrays> {
 
 /** A workload that is ready to run on a device. */
 export interface PreparedWorkload extends Disposable {
+  readonly stream: CudaStream;
+  /** Launches the kernel. */
+  launch(): void;
   /** Launches the kernel and waits until it is done. */
   run(): void;
   /** Throws if an array of the device differs in any bit from the host's. */
   assertEqual(arrays: Arrays): void;
+  /** Returns a hash of the device's arrays. */
+  digest(): string;
 }
 
 /** Loads a workload's kernel and copies its arrays to the device. */
@@ -49,9 +55,12 @@ export function prepareWorkload(
     }
     const args = workload.arguments.map((argument) => typeof argument === "string" ? buffers.get(argument)! : argument);
     const releaser = owned.move();
+    const options = { ...launch, stream };
     return {
+      stream,
+      launch: () => kernel.launch(options, ...args),
       run() {
-        kernel.launch({ ...launch, stream }, ...args);
+        kernel.launch(options, ...args);
         stream.synchronize();
       },
       assertEqual(arrays) {
@@ -65,6 +74,11 @@ export function prepareWorkload(
             throw new Error(`"${name}" differs at ${index}: the bits are ${found}, and should be ${wanted}`);
           }
         }
+      },
+      digest() {
+        const hash = createHash("sha256");
+        for (const buffer of buffers.values()) hash.update(buffer.readSync(Uint8Array));
+        return hash.digest("hex");
       },
       [Symbol.dispose]: () => releaser.dispose(),
     };

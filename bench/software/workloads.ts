@@ -55,11 +55,12 @@ function readPtx(name: string): string {
 }
 
 /** Returns numbers with long mantissas, so that adding them in another order gives another sum. */
-function floats(length: number): Float32Array<ArrayBuffer> {
+export function floats(length: number): Float32Array<ArrayBuffer> {
   return new Float32Array(length).map((_, index) => Math.sin(index));
 }
 
-function saxpy(name: string, { goal, grid }: { goal: number | undefined; grid: number }): Workload {
+/** Adds 2.5 times an array of 16 M floats to another. */
+export function saxpy(name: string, { goal, grid }: { goal: number | undefined; grid: number }): Workload {
   return eraseArrayTypes({
     name,
     goal,
@@ -86,11 +87,16 @@ function fill(name: string, { goal, grid }: { goal: number | undefined; grid: nu
   });
 }
 
-function matrixMultiply(
+/** Multiplies two square matrices through tiles in shared memory. */
+export function matrixMultiply(
   name: string,
-  { file, tile, loop }: { file: string; tile: number; loop: keyof CLoops & `matrix_multiply${string}` },
+  { file, tile, loop, size = 512 }: {
+    file: string;
+    tile: number;
+    loop: keyof CLoops & `matrix_multiply${string}`;
+    size?: number;
+  },
 ): Workload {
-  const size = 512;
   return eraseArrayTypes({
     name,
     goal: 0.3,
@@ -117,7 +123,8 @@ function blockReduction(name: string, { blocks }: { blocks: number }): Workload 
   });
 }
 
-function mandelbrot(): Workload {
+/** Counts the iterations of 1024 x 1024 points, at most 256. */
+export function mandelbrot(): Workload {
   const [width, height, limit] = [1024, 1024, 256];
   const [left, top, step] = [-2, -1.5, 3 / 1024];
   return eraseArrayTypes({
@@ -132,8 +139,10 @@ function mandelbrot(): Workload {
   });
 }
 
-function xorshift(): Workload {
-  const [generators, numbers] = [65536, 512];
+/** Adds up the numbers of each of many pseudorandom generators. */
+export function xorshift(
+  { generators = 65536, numbers = 512 }: { generators?: number; numbers?: number } = {},
+): Workload {
   return eraseArrayTypes({
     name: "xorshift",
     goal: 0.5,
@@ -146,8 +155,8 @@ function xorshift(): Workload {
   });
 }
 
-function sha256(): Workload {
-  const messageCount = 65536;
+/** Hashes messages of 64 bytes. */
+export function sha256({ messageCount = 65536 }: { messageCount?: number } = {}): Workload {
   return eraseArrayTypes({
     name: "SHA-256",
     goal: 0.5,
