@@ -167,6 +167,38 @@ END: bar.sync 0;`);
   }
 });
 
+test("the work of a stream goes on while this thread is busy: launches, fills, copies and records, in order", async () => {
+  await withThreads(threads, async (cuda) => {
+    const gpu = cuda.device(0);
+    using stream = gpu.createStream();
+    using pool = gpu.createPool();
+    const count = blocks * blockSize;
+    using buffer = pool.allocateArray(Uint32Array, count, stream);
+    using copy = pool.allocateArray(Uint32Array, count, stream);
+    using host = cuda.allocateHost(4 * count);
+    using before = gpu.createEvent({ timing: true });
+    using after = gpu.createEvent({ timing: true });
+    const kernel = gpu.loadModule(programs["in loops"]!).kernel("kernel");
+    const words = new Uint32Array(host.buffer);
+    const expected = await run(cuda, programs["in loops"]!, 300);
+    stream.synchronize();
+    stream.record(before);
+    stream.synchronize();
+    kernel.launch({ grid: blocks, block: blockSize, stream }, buffer, 3000);
+    buffer.fill(7, stream);
+    kernel.launch({ grid: blocks, block: blockSize, stream }, buffer, 300);
+    stream.record(after);
+    buffer.copyTo(copy, stream);
+    copy.copyTo(host, stream);
+    // Nothing but other threads can do the work meanwhile.
+    const start = performance.now();
+    while (Atomics.load(words, count - 1) !== expected[count - 1] && performance.now() - start < 30_000);
+    assertEquals(words, expected);
+    stream.synchronize();
+    assert(after.elapsedTime(before) > 0);
+  });
+});
+
 test("of the blocks that fault, the lowest is named, as with one thread", async () => {
   // Of the blocks from 70 on, each third faults; the others take long enough that higher blocks fault first.
   const ptx = kernelOf(`rem.u32 %r7, %r1, 3;

@@ -5,7 +5,7 @@
  */
 import type { HostMemory } from "../memory/host_memory.ts";
 import type { MemoryShadow } from "../memory/check_memory.ts";
-import type { Stream, Work } from "../execution/streams.ts";
+import type { Delegated, Stream, Work } from "../execution/streams.ts";
 import {
   type Driver,
   type GraphCopy,
@@ -18,6 +18,7 @@ import {
 } from "../../driver.ts";
 import { cudaErrorNumbers } from "../../support/errors.ts";
 import type { GraphOperation } from "../execution/software_graph.ts";
+import { copyOf, fillOf, SharedTransfer, type Transfer } from "../execution/workers/shared_transfer.ts";
 import { fail } from "../failure.ts";
 import { maxPitch } from "../software_device.ts";
 import type { DriverCore } from "./core.ts";
@@ -73,13 +74,14 @@ class Copies {
    * @param onUninitialized called with the index of the first uninitialized byte, if there is one
    */
   toHost(stream: Stream, to: Uint8Array, from: Uint8Array, onUninitialized?: (index: number) => void): void {
-    let isFound = onUninitialized === undefined;
-    const work = this.copy(stream, this.#hostMemory.bytesOf(to), from, (part) => {
+    let isFound = false;
+    const onPart = onUninitialized && ((part: Uint8Array) => {
       const first = isFound ? undefined : this.#shadow?.firstUninitialized(part);
       if (first === undefined) return;
       isFound = true;
-      onUninitialized!(part.byteOffset - from.byteOffset + first);
+      onUninitialized(part.byteOffset - from.byteOffset + first);
     });
+    const work = this.copy(stream, this.#hostMemory.bytesOf(to), from, onPart);
     if (work !== undefined && !this.#hostMemory.isLocked(to)) this.#core.scheduler.runUntil(() => work.done);
   }
 
@@ -96,7 +98,9 @@ class Copies {
     const { byteLength } = to;
     const isBackward = to.buffer === from.buffer && to.byteOffset > from.byteOffset;
     const ofNode = { type: graphNodeType.memcpy, memory: this.#stateOf(to, from) };
-    return this.#inSlices(ofNode, byteLength, (begin, end) => {
+    const isShared = onPart === undefined && this.#isLinear(to) && this.#isLinear(from);
+    const transfer = isShared ? copyOf(to, from) : undefined;
+    return this.#inSlices(ofNode, { length: byteLength, transfer }, (begin, end) => {
       const [first, last] = isBackward ? [byteLength - end, byteLength - begin] : [begin, end];
       const source = from.subarray(first, last);
       to.set(source, first);
@@ -123,15 +127,19 @@ class Copies {
     const beginIn = ({ pitch, rows }: PitchedMemory, row: number) => {
       return (Math.floor(row / height) * rows + row % height) * pitch;
     };
-    return this.#inSlices(ofNode, count, (begin, end) => {
-      for (let row = begin; row < end; row++) {
-        const first = beginIn(source, row), at = beginIn(destination, row);
-        const bytes = from.subarray(first, first + width);
-        to.set(bytes, at);
-        this.#shadow?.noteCopy(to.subarray(at, at + width), bytes);
-        onRow?.(bytes);
-      }
-    }, Math.max(1, Math.floor(sliceLength / width)));
+    return this.#inSlices(
+      ofNode,
+      { length: count, maximum: Math.max(1, Math.floor(sliceLength / width)) },
+      (begin, end) => {
+        for (let row = begin; row < end; row++) {
+          const first = beginIn(source, row), at = beginIn(destination, row);
+          const bytes = from.subarray(first, first + width);
+          to.set(bytes, at);
+          this.#shadow?.noteCopy(to.subarray(at, at + width), bytes);
+          onRow?.(bytes);
+        }
+      },
+    );
   }
 
   /** Enqueues a copy of rows. Reads and writes host memory as `fromHost` and `toHost` do. */
@@ -158,10 +166,16 @@ class Copies {
     if (work !== undefined && isOfHost(copy.destination)) this.#core.scheduler.runUntil(() => work.done);
   }
 
+  /** Whether bytes lie in linear memory, which all threads share. */
+  #isLinear({ buffer }: Uint8Array | Uint16Array | Uint32Array): boolean {
+    return buffer === this.#core.linearMemory.memory.buffer;
+  }
+
   /** Returns the operation of a fill. */
   fillOperation(to: Uint8Array | Uint16Array | Uint32Array, value: number): GraphOperation {
     const ofNode = { type: graphNodeType.memset, memory: this.#stateOf(to), fixed: [1] };
-    return this.#inSlices(ofNode, to.length, (begin, end) => {
+    const transfer = this.#isLinear(to) ? fillOf(to, value) : undefined;
+    return this.#inSlices(ofNode, { length: to.length, transfer }, (begin, end) => {
       to.fill(value, begin, end);
       this.#noteFill(to.subarray(begin, end));
     });
@@ -173,7 +187,7 @@ class Copies {
     { value, width, pitch, height }: { value: number; width: number; pitch: number; height: number },
   ): GraphOperation {
     const ofNode = { type: graphNodeType.memset, memory: this.#stateOf(to) };
-    return this.#inSlices(ofNode, height, (begin, end) => {
+    return this.#inSlices(ofNode, { length: height }, (begin, end) => {
       for (let row = begin; row < end; row++) {
         to.fill(value, row * pitch, row * pitch + width);
         this.#noteFill(to.subarray(row * pitch, row * pitch + width));
@@ -188,21 +202,31 @@ class Copies {
   /**
    * Returns an operation that divides the range from 0 to `length` into slices and calls `slice` for one of them per
    * time slice.
+   *
+   * @param options.transfer the same, for other threads. Undefined if only the main thread can do it
    */
   #inSlices(
     ofNode: Omit<GraphOperation, "enqueue">,
-    length: number,
+    { length, maximum = sliceLength, transfer }: { length: number; maximum?: number; transfer?: Transfer | undefined },
     slice: (begin: number, end: number) => void,
-    maximum: number = sliceLength,
   ): GraphOperation {
     const enqueue = (stream: Stream): Work => {
       let done = 0;
+      let shared: SharedTransfer | undefined;
+      const delegate = (after?: Delegated) => {
+        const sharing = this.#core.sharing();
+        return shared = sharing && SharedTransfer.begin(transfer!, after?.job, sharing);
+      };
       return this.#core.scheduler.enqueue(stream, () => {
+        if (shared !== undefined) {
+          shared.end();
+          return true;
+        }
         const end = Math.min(done + maximum, length);
         slice(done, end);
         done = end;
         return done === length;
-      });
+      }, transfer && { delegate });
     };
     return { ...ofNode, enqueue };
   }

@@ -11,6 +11,8 @@ import { Scheduler, type Stream, type Work } from "../execution/streams.ts";
 import { fail, failBecause } from "../failure.ts";
 import { Captures } from "../execution/captures.ts";
 import type { GraphOperation } from "../execution/software_graph.ts";
+import type { LaunchSharing } from "../execution/workers/shared_launch.ts";
+import { processWorkers } from "../execution/workers/workers.ts";
 import { LegacyMemory } from "../ipc/legacy_memory.ts";
 import { Fabric } from "../memory/fabric.ts";
 import { HostMemory } from "../memory/host_memory.ts";
@@ -28,6 +30,21 @@ export const emulatedCudaVersion = 13000;
  * accesses memory.
  */
 const defaultStepLimit = 2 ** 36;
+
+/** Returns how worker threads run work of a driver. */
+function sharingOf(core: DriverCore): LaunchSharing {
+  const { scheduler, linearMemory } = core;
+  return {
+    workers: processWorkers(linearMemory),
+    linearMemory,
+    get threads() {
+      return core.threads;
+    },
+    get isAwaited() {
+      return scheduler.isAwaited;
+    },
+  };
+}
 
 /** The state that all parts of a software driver share. */
 export class DriverCore {
@@ -85,6 +102,7 @@ export class DriverCore {
       (device, cause) => this.devices.lose(device, cause),
       schedule && streamChoiceOf(schedule),
     );
+    this.#sharing = sharingOf(this);
     this.hostMemory = new HostMemory(this.linearMemory);
     this.legacyMemory = new LegacyMemory(this.linearMemory, this.devices);
     this.fabric = new Fabric(options.fabric);
@@ -99,6 +117,15 @@ export class DriverCore {
     if (this.isChecked) return 1;
     return this.#threads ??= Math.min(availableCpus(), threadLimit);
   }
+
+  readonly #sharing: LaunchSharing;
+  /** Returns how worker threads can run work now. Undefined if only the main thread may run it. */
+  readonly sharing: () => LaunchSharing | undefined = () => {
+    if (this.isChecked) return undefined;
+    const { scheduler } = this;
+    // Only the main thread copies registered memory of the program to and from linear memory, before and after each slice.
+    return scheduler.onSlice === undefined ? this.#sharing : undefined;
+  };
 
   /** Call when memory of the program was registered, or is no longer registered. */
   onRegisteredMemoryChanged(): void {

@@ -34,8 +34,6 @@ import type { Stream, Work } from "../execution/streams.ts";
 import { GridWorkspaces } from "../execution/residency/block_places.ts";
 import { type KernelOrder, kernelOrders } from "../schedule.ts";
 import { fail } from "../failure.ts";
-import type { LaunchSharing } from "../execution/workers/shared_launch.ts";
-import { processWorkers } from "../execution/workers/workers.ts";
 import { CheckMemory } from "../memory/check_memory.ts";
 import { addressOfOffset } from "../memory/memory_layout.ts";
 import type { SoftwareDriverOptions } from "../visible_devices.ts";
@@ -83,23 +81,6 @@ export interface KernelOperation extends GraphOperation {
   readonly attributes: LaunchAttributes | undefined;
 }
 
-/** Returns a function that returns how worker threads can run launches now. */
-function sharingOf(core: DriverCore): () => LaunchSharing | undefined {
-  const { scheduler, linearMemory } = core;
-  const sharing: LaunchSharing = {
-    workers: processWorkers(linearMemory),
-    linearMemory,
-    get threads() {
-      return core.threads;
-    },
-    get isAwaited() {
-      return scheduler.isAwaited;
-    },
-  };
-  // Only the main thread copies registered memory of the program to and from linear memory, before and after each slice.
-  return () => scheduler.onSlice === undefined ? sharing : undefined;
-}
-
 /** The modules and kernels of a driver. */
 export class Kernels {
   readonly #parts: KernelParts;
@@ -112,8 +93,6 @@ export class Kernels {
   readonly #workspaces: GridWorkspaces;
   /** Returns the order in which the threads of the next launch run. Undefined if threads run in ascending order. */
   readonly #nextOrder: (() => KernelOrder) | undefined;
-  /** Returns how worker threads can run launches. */
-  readonly #sharing: () => LaunchSharing | undefined;
   /** The memory where checked kernels record accesses. Undefined until a kernel is checked. */
   #checkMemory: CheckMemory | undefined;
 
@@ -126,7 +105,6 @@ export class Kernels {
     this.#parts = parts;
     this.#workspaces = new GridWorkspaces(linearMemory);
     this.#nextOrder = kernelOrders(schedule);
-    this.#sharing = sharingOf(parts.core);
   }
 
   /** Releases all modules, workspaces and the memory used by checks when the driver closes. */
@@ -328,7 +306,7 @@ export class Kernels {
       shadow,
       accesses: observation.globalAccesses,
       workspaces: this.#workspaces,
-      sharing: core.isChecked ? undefined : this.#sharing,
+      sharing: core.sharing,
     };
     const workOf = (left: SkippedChecksOfLaunch) => {
       const found = loaded.without(left);
@@ -347,10 +325,11 @@ export class Kernels {
         : checkedLaunch({ work, checks }, { running: this.#running, onAccesses, onFindings, known });
     };
     const enqueue = (stream: Stream): Work => {
-      const { run, release } = prepare();
+      const { run, release, delegate } = prepare();
       module.pendingLaunches++;
       return core.scheduler.enqueue(stream, run, {
         kernel: loaded.kernel.compiled.name,
+        delegate,
         release() {
           module.pendingLaunches--;
           release?.();

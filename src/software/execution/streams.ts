@@ -12,6 +12,7 @@ import { formatSeconds } from "../../support/printing.ts";
 import { areOrderedByDefaultStream } from "../../driver.ts";
 import type { StreamChoice } from "../schedule.ts";
 import { pause, pauseMilliseconds, Timer } from "../../support/waiting/timer.ts";
+import type { Job } from "./workers/job_board.ts";
 import { workerProgress } from "./workers/progress.ts";
 import type { Capture, CapturedRecord } from "./captures.ts";
 import { atNextTurn } from "../../support/waiting/waiting.ts";
@@ -23,12 +24,18 @@ export interface Awaited {
 
 /** The rest of an item of work, which other threads run. */
 export interface Delegated {
+  /** The job after which following work of the stream may begin. Undefined if no thread runs it anymore. */
+  readonly job: Job | undefined;
+  /** The time, as `performance.now()`, at which the last thread left it. Undefined until then. */
+  readonly endTime: number | undefined;
   /** Whether no thread runs it anymore. The work's `run` must then be called to end it. */
   readonly isDone: boolean;
   /** Whether no thread has begun to run it for some time, because all of them are busy. */
   readonly isStarved: boolean;
-  /** Runs a part of it on the calling thread, if that may help. Returns whether it has run anything. */
-  help(): boolean;
+  /**
+   * Runs a part of it on the calling thread, if that may help, or if it is starved. Returns whether it has run anything.
+   */
+  help(options?: { isStarved: boolean }): boolean;
   /** Ends it, whether or not it is done. Blocks until no thread runs it. */
   cancel(): void;
 }
@@ -43,6 +50,11 @@ export interface WorkOptions {
   readonly release?: () => void;
   /** The name of the kernel that the work launches. */
   readonly kernel?: string;
+  /**
+   * Gives the work to other threads before it begins, to be run after the given work, which they run too. Without
+   * `after`, does so only if the work usually takes long. Returns undefined if the main thread must run it.
+   */
+  readonly delegate?: (after: Delegated | undefined) => Delegated | undefined;
 }
 
 const nothing: readonly Awaited[] = [];
@@ -75,15 +87,17 @@ export class Work {
   #after: readonly Awaited[];
   #run: (() => unknown) | undefined;
   #release: (() => void) | undefined;
+  #delegate: WorkOptions["delegate"];
   /** The rest of the work, if other threads run it. */
   #delegated: Delegated | undefined;
 
   constructor(
     stream: Stream,
     run: () => unknown,
-    { after = nothing, outlivesDevice = false, release, kernel }: WorkOptions,
+    { after = nothing, outlivesDevice = false, release, kernel, delegate }: WorkOptions,
   ) {
     this.stream = stream;
+    this.#delegate = delegate;
     this.kernel = kernel;
     this.position = ++stream.length;
     this.outlivesDevice = outlivesDevice;
@@ -111,6 +125,15 @@ export class Work {
   /** The rest of the work, if other threads run it. */
   get delegated(): Delegated | undefined {
     return this.#delegated;
+  }
+
+  /** Gives the work to other threads, after other work. Returns whether they have taken it. */
+  delegateAfter(before: Delegated | undefined): boolean {
+    if (this.#delegate === undefined || this.#after.some(({ done }) => !done)) return false;
+    this.#delegated = this.#delegate(before);
+    if (this.#delegated === undefined) return false;
+    this.#firstSliceEnd ??= performance.now();
+    return true;
   }
 
   /** Runs a slice of the work. Returns whether the work is done. */
@@ -148,6 +171,7 @@ export class Work {
     this.next = undefined;
     this.#after = nothing;
     this.#run = undefined;
+    this.#delegate = undefined;
     this.#release?.();
     this.#release = undefined;
   }
@@ -378,21 +402,30 @@ export class Scheduler {
   enqueue(
     stream: Stream,
     run: () => unknown,
-    { after = nothing, outlivesDevice, release, kernel }: WorkOptions = {},
+    { after = nothing, outlivesDevice, release, kernel, delegate }: WorkOptions = {},
   ): Work {
     const first = after.filter((other) => !other.done);
     for (const other of this.#orderedWith(stream)) {
       if (other.last?.done === false) first.push(other.last);
       stream.comeAfterAllOf(other);
     }
-    const work = new Work(stream, run, { after: first, outlivesDevice: outlivesDevice ?? false, release, kernel });
-    if (stream.first === undefined) {
+    const work = new Work(stream, run, {
+      after: first,
+      outlivesDevice: outlivesDevice ?? false,
+      release,
+      kernel,
+      delegate,
+    });
+    const { last } = stream;
+    const isFirst = stream.first === undefined;
+    if (isFirst) {
       stream.first = work;
       this.#busy.push(stream);
     } else {
-      stream.last!.next = work;
+      last!.next = work;
     }
     stream.last = work;
+    if (isFirst || last!.delegated !== undefined) work.delegateAfter(isFirst ? undefined : last!.delegated);
     this.#schedule();
     return work;
   }
@@ -401,12 +434,13 @@ export class Scheduler {
   record(event: Event, stream: Stream, after?: readonly Work[]): Work {
     event.time = undefined;
     const complete = event.beginRecord();
+    let reached: Delegated | undefined;
     const work = this.enqueue(stream, () => {
       // If the event has been recorded again since this record, the later record determines the event's time.
-      if (event.recorded === work) event.time = performance.now();
+      if (event.recorded === work) event.time = reached?.endTime ?? performance.now();
       complete?.();
       event.reached();
-    }, { after });
+    }, { after, delegate: (before) => reached = before && passing(before) });
     event.recorded = work;
     event.captured = undefined;
     event.isRecordedForDevice = false;
@@ -473,7 +507,7 @@ export class Scheduler {
       if (!this.#hasPriorities || this.#passedOver >= mostTimesPassedOver) break;
     }
     if (chosen === undefined) {
-      return this.#elsewhere.some(({ delegated }) => delegated!.isStarved && delegated!.help());
+      return this.#elsewhere.some(({ delegated }) => delegated!.isStarved && delegated!.help({ isStarved: true }));
     }
     this.#passedOver = isFirst ? 0 : this.#passedOver + 1;
     this.#turn = index + 1;
@@ -560,6 +594,7 @@ export class Scheduler {
     try {
       const isDone = work.run();
       this.onSlice?.();
+      if (work.delegated !== undefined) delegateFollowing(work);
       return isDone;
     } catch (cause) {
       this.#onFailure(work.stream.device, cause);
@@ -605,6 +640,28 @@ export class Scheduler {
       if (this.#isBlockedOutside || this.#elsewhere.length > 0) this.#timer.start();
     });
   }
+}
+
+/** Returns what a record of an event delegates: nothing but that following work may begin after the work before it. */
+function passing(before: Delegated): Delegated {
+  const { job } = before;
+  return {
+    job,
+    get endTime() {
+      return before.endTime;
+    },
+    get isDone() {
+      return before.isDone;
+    },
+    isStarved: false,
+    help: () => false,
+    cancel() {},
+  };
+}
+
+/** Gives the work that follows in the stream to other threads, too, as far as they can take it. */
+function delegateFollowing(work: Work): void {
+  for (let next = work.next; next?.delegateAfter(work.delegated); next = work.next) work = next;
 }
 
 /** Removes all work from a stream. */

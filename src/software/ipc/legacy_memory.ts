@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { whileWorkersPause } from "../execution/workers/workers.ts";
 import { AccessibleRange, type DeviceAllocation, PeerAccess } from "../memory/allocations.ts";
 import { IpcFile, ipcKind, openIpcFile } from "./ipc_file.ts";
 import type { LinearMemory } from "../memory/linear_memory.ts";
@@ -61,6 +62,10 @@ export class DeviceMemory extends AccessibleRange {
    * so nothing else writes to the memory.
    */
   #moveToFile(deviceUuid: Uint8Array): IpcFile {
+    return whileWorkersPause(() => this.#move(deviceUuid));
+  }
+
+  #move(deviceUuid: Uint8Array): IpcFile {
     const { begin, byteLength } = this;
     const file = IpcFile.create("poolpass-memory", { kind: ipcKind.memory, deviceUuid, byteLength });
     const bytes = this.#linearMemory.bytes.subarray(begin, begin + byteLength);

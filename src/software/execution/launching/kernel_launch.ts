@@ -15,7 +15,8 @@ import { ResidentBlocks } from "../residency/resident_blocks.ts";
 import type { LaunchAccess, LaunchObservation } from "../../../kernel_checker.ts";
 import type { LaunchChecks, RunningChecks } from "../checks/launch_checks.ts";
 import { maySpin } from "../scheduling/block_scheduler.ts";
-import type { Delegated } from "../streams.ts";
+import type { Delegated, WorkOptions } from "../streams.ts";
+import type { Job } from "../workers/job_board.ts";
 import { type LaunchSharing, SharedLaunch } from "../workers/shared_launch.ts";
 import { sharingPolicy } from "../workers/workers.ts";
 
@@ -33,6 +34,8 @@ export interface LaunchWork {
   readonly run: () => boolean | Delegated;
   /** Releases the launch's memory. `run` must not be called afterwards. */
   readonly release?: () => void;
+  /** See `WorkOptions`. */
+  readonly delegate?: WorkOptions["delegate"];
 }
 
 /** Options of {@linkcode launchInSlices}. */
@@ -49,7 +52,7 @@ export function launchInSlices(
   options: SlicingOptions = {},
 ): LaunchWork {
   const launch = new SlicedLaunch(new LaunchRecord(kernel, geometry, place), kernel.gang.for(geometry), options);
-  return { run: () => launch.run(), release: () => launch.release() };
+  return { run: () => launch.run(), release: () => launch.release(), delegate: (after) => launch.delegate(after) };
 }
 
 /** A launch that runs its blocks in time slices. */
@@ -88,7 +91,7 @@ class SlicedLaunch {
       return true;
     }
     try {
-      return this.#residents?.run() ?? this.#share({ isAtOnce: true }) ?? this.#runSlice();
+      return this.#residents?.run() ?? this.delegate() ?? this.#runSlice();
     } catch (error) {
       throw error instanceof KernelStop ? this.#faultOf(error.report) : error;
     }
@@ -102,10 +105,12 @@ class SlicedLaunch {
     if (sharing !== undefined) {
       pace.milliseconds = sharing.workers.areReady ? sharingPolicy.firstSliceMilliseconds : sliceMilliseconds;
     }
+    const { grid } = launch.geometry;
+    const first = launch.numberOfBlock(index);
     this.#runner.prepare();
     pace.begin();
     for (let isFirst = true; !index.isPastEnd; isFirst = false) {
-      const last = Math.min(index.x + pace.count, launch.geometry.grid[0]);
+      const last = Math.min(index.x + pace.count, grid[0]);
       const stopped = this.#runner.run(index, last);
       index.advanceTo(stopped);
       if (stopped < last) {
@@ -122,26 +127,33 @@ class SlicedLaunch {
     }
     const isDone = index.isPastEnd;
     if (sharing === undefined) return isDone;
-    sharing.workers.note(launch.kernel, { milliseconds: pace.elapsed, threads: () => sharing.threads });
+    const blocks = (isDone ? grid[0] * grid[1] * grid[2] : launch.numberOfBlock(index)) - first;
+    sharing.workers.note(launch.kernel, { milliseconds: pace.elapsed, blocks, threads: () => sharing.threads });
     return isDone || (this.#share() ?? false);
   }
 
   /**
-   * Lets workers run the remaining blocks. Returns undefined if they cannot.
-   *
-   * @param options.isAtOnce whether they are to do so only if the kernel usually takes long
+   * Lets workers run all blocks, after other work of the stream that they run, or else if the kernel usually takes long.
+   * Returns undefined if they cannot.
    */
-  #share({ isAtOnce = false }: { isAtOnce?: boolean } = {}): SharedLaunch | undefined {
+  delegate(after?: Delegated): Delegated | undefined {
+    const workers = this.#sharing?.()?.workers;
+    if (workers?.areReady !== true) return undefined;
+    const isWanted = after !== undefined || workers.takeAtOnce(this.#launch.kernel, this.#mayWait);
+    return isWanted ? this.#share(after?.job) : undefined;
+  }
+
+  /** Lets workers run the remaining blocks, after another job. Returns undefined if they cannot. */
+  #share(after?: Job): SharedLaunch | undefined {
     const sharing = this.#sharing?.();
     const launch = this.#launch;
     if (sharing === undefined || !sharing.workers.areReady || sharing.threads === 1) return undefined;
-    if (isAtOnce && !sharing.workers.takeAtOnce(launch.kernel, this.#mayWait)) return undefined;
     const { geometry: { block }, kernel: { compiled } } = launch;
     const first = launch.numberOfBlock(this.#index);
     const localBytes = threadMemoryBytes(compiled, block[0] * block[1] * block[2]);
     return this.#shared = SharedLaunch.begin(
       { launch, gang: this.#gang, localBytes, runner: this.#runner, mayWait: this.#mayWait },
-      first,
+      { first, after },
       sharing,
     );
   }

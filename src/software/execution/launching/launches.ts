@@ -140,6 +140,7 @@ export function launchOf(
   return {
     run: () => (chosen ??= choose()).run(),
     release: () => (chosen ?? usual).release?.(),
+    delegate: (after) => sharing?.()?.workers.areReady ? (chosen ??= choose()).delegate?.(after) : undefined,
   };
 }
 
@@ -170,9 +171,11 @@ function workOf(
     releaseMemory();
     fail(cudaErrorNumbers.cudaErrorLaunchOutOfResources, call);
   }
-  const { run, release } = launchInSlices(kernel, { grid, block }, { ...place, threadMemory, workspace }, { sharing });
+  const { release, ...work } = launchInSlices(kernel, { grid, block }, { ...place, threadMemory, workspace }, {
+    sharing,
+  });
   return {
-    run,
+    ...work,
     release() {
       release?.();
       releaseMemory();

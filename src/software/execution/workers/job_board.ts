@@ -1,12 +1,15 @@
 /**
  * The jobs that the main thread gives to worker threads, in memory that all of them share. A job is the rest of a
- * launch: threads claim ranges of its blocks until none is left.
+ * launch, or a copy or a fill: threads claim ranges of its blocks until none is left. A job may begin only after another
+ * one, so that the work of a stream goes on while the main thread is busy.
  *
  * @module
  */
 
+import { pause } from "../../../support/waiting/timer.ts";
+
 /** The maximum number of jobs that are open at once. */
-export const jobCount = 32;
+export const jobCount = 64;
 
 /** The words before the jobs. */
 const header = {
@@ -18,11 +21,28 @@ const header = {
   openJobs: 2,
   /** The number of workers that wait for a job, or were woken and have not run since. */
   idle: 3,
+  /** Increased when a worker looks for another job. */
+  rounds: 4,
+  /** 1 while workers must not access memory. */
+  paused: 5,
+  /** The number of workers that have noticed it, and wait for the end. */
+  parked: 6,
   words: 16,
 } as const;
 
 /** The fields of a job that the main thread sets before it opens the job, in 32-bit words. */
 const jobFields = [
+  /** What the job does, one of `jobKinds`. */
+  "kind",
+  /** The job after which this one begins: its index plus 1, or 0, and its number. */
+  "afterIndex",
+  "afterNumber",
+  /** Of a copy or a fill, the offsets in linear memory, the sizes in bytes of the whole and of a value, and the value. */
+  "from",
+  "to",
+  "byteLength",
+  "elementBytes",
+  "value",
   /** The number of the job among all jobs, modulo 2^32. */
   "number",
   /** The kernel, by the number that the main thread has given it. */
@@ -62,6 +82,12 @@ const jobFields = [
 ] as const;
 
 const threadsField = jobFields.indexOf("threads");
+const numberField = jobFields.indexOf("number");
+const afterIndexField = jobFields.indexOf("afterIndex");
+const afterNumberField = jobFields.indexOf("afterNumber");
+
+/** What jobs do. */
+export const jobKinds = { launch: 0, copy: 1, fill: 2 } as const;
 
 /** The fields of a job. */
 export type JobFields = Readonly<Record<typeof jobFields[number], number>>;
@@ -82,6 +108,8 @@ const state = {
   residents: 5,
   /** The number of faults that threads have reported. */
   reports: 6,
+  /** How the job ended: 0 until then, 1 if all of it was done, 2 if not. */
+  ended: 7,
   words: 8,
 } as const;
 
@@ -95,7 +123,9 @@ const counters = {
   fault: 2,
   /** The number of bytes of the memory for blocks that wait which threads have reserved. */
   reserved: 3,
-  count: 4,
+  /** The time in nanoseconds at which the last thread left the job. */
+  endTime: 4,
+  count: 5,
 } as const;
 
 const wordsPerJob = 2 * counters.count + state.words + jobFields.length + jobFields.length % 2;
@@ -159,6 +189,44 @@ export class JobBoard {
   noteClosed(): void {
     Atomics.sub(this.words, header.openJobs, 1);
   }
+
+  /** Wakes all idle workers, because jobs may begin that had to wait for another one. */
+  wakeAll(): void {
+    Atomics.add(this.words, header.opened, 1);
+    Atomics.notify(this.words, header.opened);
+  }
+
+  /** Blocks while workers must not access memory. Called by workers between parts of jobs, and now and then within them. */
+  parkWhilePaused(): void {
+    if (Atomics.load(this.words, header.paused) === 0) return;
+    Atomics.add(this.words, header.parked, 1);
+    while (Atomics.load(this.words, header.paused) === 1) Atomics.wait(this.words, header.paused, 1);
+    Atomics.sub(this.words, header.parked, 1);
+  }
+
+  /** Calls `run` while no worker accesses memory. */
+  whilePaused<Result>(run: () => Result): Result {
+    const { words } = this;
+    Atomics.store(words, header.paused, 1);
+    try {
+      // An idle worker that is woken parks before it does anything else.
+      while (Atomics.load(words, header.idle) + Atomics.load(words, header.parked) < this.started) pause();
+      return run();
+    } finally {
+      Atomics.store(words, header.paused, 0);
+      Atomics.notify(words, header.paused);
+      while (Atomics.load(words, header.parked) > 0) pause();
+    }
+  }
+
+  /** The number of times that a worker has looked for another job, modulo 2^32. */
+  get rounds(): number {
+    return Atomics.load(this.words, header.rounds);
+  }
+
+  noteRound(): void {
+    Atomics.add(this.words, header.rounds, 1);
+  }
 }
 
 /** A job of a board. Each thread has an object of its own for it. */
@@ -171,6 +239,8 @@ export class Job {
   readonly #counters: number;
   readonly #state: number;
   readonly #fields: number;
+  /** The job after which this one begins, or another one did. */
+  #before: Job | undefined;
 
   constructor(board: JobBoard, index: number) {
     this.index = index;
@@ -187,15 +257,17 @@ export class Job {
    *
    * @param workers the number of workers to wake
    */
-  open(fields: JobFields, { first, end, workers }: { first: number; end: number; workers: number }): void {
+  open(fields: Partial<JobFields>, { first, end, workers }: { first: number; end: number; workers: number }): void {
     const { words } = this.#board;
-    jobFields.forEach((name, index) => words[this.#fields + index] = fields[name]);
+    jobFields.forEach((name, index) => words[this.#fields + index] = fields[name] ?? 0);
     this.#set("next", BigInt(first));
     this.#set("end", BigInt(end));
     this.#set("fault", noBlock);
     this.#set("reserved", 0n);
     Atomics.store(words, this.#state + state.stop, 0);
-    for (const word of ["busy", "residents", "reports"] as const) Atomics.store(words, this.#state + state[word], 0);
+    for (const word of ["busy", "residents", "reports", "ended"] as const) {
+      Atomics.store(words, this.#state + state[word], 0);
+    }
     Atomics.store(words, this.#state + state.open, 1);
     this.#board.noteOpened(workers);
   }
@@ -203,6 +275,7 @@ export class Job {
   /** Closes the job. Blocks until no worker runs it, which they then never do again. */
   close(): void {
     const { words } = this.#board;
+    Atomics.store(words, this.#state + state.ended, this.isOver && !this.hasFault ? 1 : 2);
     Atomics.store(words, this.#state + state.stop, 1);
     Atomics.store(words, this.#state + state.open, 0);
     this.#board.noteClosed();
@@ -223,7 +296,7 @@ export class Job {
 
   /** The number of the job among all jobs. */
   get number(): number {
-    return this.#board.words[this.#fields]! >>> 0;
+    return this.#board.words[this.#fields + numberField]! >>> 0;
   }
 
   /** The number of threads that are running the job. */
@@ -238,6 +311,30 @@ export class Job {
   /** Whether blocks are left that a thread can claim. */
   get hasBlocks(): boolean {
     return !this.isStopped && !this.hasFault && this.#get("next") < this.#get("end");
+  }
+
+  /**
+   * Whether the job may begin: the one before it is done. If that one has failed, the main thread closes this one before
+   * it opens another one in its place.
+   */
+  get isReady(): boolean {
+    const { words } = this.#board;
+    const index = words[this.#fields + afterIndexField]!;
+    if (index === 0) return true;
+    const before = this.#before?.index === index - 1 ? this.#before : (this.#before = new Job(this.#board, index - 1));
+    if (before.number !== words[this.#fields + afterNumberField]! >>> 0) return true;
+    const ended = Atomics.load(words, before.#state + state.ended);
+    return ended === 1 || ended === 0 && before.isOver && !before.hasFault && !before.isStopped;
+  }
+
+  /** Whether a thread can begin to run the job. */
+  get isRunnable(): boolean {
+    return this.isOpen && this.hasBlocks && this.isReady;
+  }
+
+  /** The time at which the last thread left the job, in nanoseconds since the main thread's `performance.timeOrigin`. */
+  get endTime(): bigint {
+    return this.#get("endTime");
   }
 
   /** Whether no thread runs the job, or will. */
@@ -280,9 +377,14 @@ export class Job {
    */
   join(): boolean {
     const before = Atomics.add(this.#board.words, this.#state + state.running, 1);
-    if (this.isOpen && this.hasBlocks && before < this.#threads) return true;
+    if (this.isRunnable && before < this.#threads) return true;
     this.leave();
     return false;
+  }
+
+  /** The number of blocks that were claimed. */
+  claimedFrom(first: number): number {
+    return Math.min(Number(this.#get("next")), Number(this.#get("end"))) - first;
   }
 
   /** Adds to the time for which threads have run the job. */
@@ -290,9 +392,14 @@ export class Job {
     Atomics.add(this.#board.words, this.#state + state.busy, Math.ceil(milliseconds * 1000));
   }
 
-  /** Must be called by a thread that has joined. Returns whether it was the last. */
-  leave(): boolean {
+  /**
+   * Must be called by a thread that has joined. Returns whether it was the last.
+   *
+   * @param time the time in nanoseconds
+   */
+  leave(time: bigint = 0n): boolean {
     const { words } = this.#board;
+    if (time > this.#get("endTime")) this.#set("endTime", time);
     const isLast = Atomics.sub(words, this.#state + state.running, 1) === 1;
     if (!this.isOpen) Atomics.notify(words, this.#state + state.running);
     return isLast;

@@ -7,10 +7,9 @@ import { InVainError, KernelStop } from "../faults/kernel_fault.ts";
 import { kernelFault } from "../faults/launch_fault.ts";
 import type { BlockRunner } from "../launching/block_runner.ts";
 import { Pace, sliceMilliseconds } from "../launching/pace.ts";
-import type { Delegated } from "../streams.ts";
 import type { LinearMemory } from "../../memory/linear_memory.ts";
 import type { Job } from "./job_board.ts";
-import type { FromWorker } from "./messages.ts";
+import { SharedJob } from "./shared_job.ts";
 import { runBlocks } from "./claimed_blocks.ts";
 import type { SharableLaunch, Workers } from "./workers.ts";
 
@@ -30,32 +29,31 @@ interface LaunchOfMain extends SharableLaunch {
 }
 
 /** A launch that threads share. */
-export class SharedLaunch implements Delegated {
-  readonly #workers: Workers;
+export class SharedLaunch extends SharedJob {
   readonly #shared: LaunchOfMain;
-  readonly #threads: number;
+  readonly #first: number;
   readonly #pace = new Pace(sliceMilliseconds / 8);
   readonly #heap: Disposable | undefined;
-  #job: Job | undefined;
-  /** The time at which the job was last seen not to be starved, or else at which it was opened. */
-  #lastSeenRunning: number = performance.now();
 
   private constructor(
     workers: Workers,
     shared: LaunchOfMain,
-    { job, threads, heap }: { job: Job; threads: number; heap: Disposable | undefined },
+    { job, threads, heap, first }: { job: Job; threads: number; heap: Disposable | undefined; first: number },
   ) {
-    this.#workers = workers;
-    this.#job = job;
+    super(workers, { job, threads });
     this.#heap = heap;
     this.#shared = shared;
-    this.#threads = threads;
+    this.#first = first;
   }
 
-  /** Shares the blocks of a launch from the one with a number on. Returns undefined if there is no room for it. */
+  /**
+   * Shares the blocks of a launch from the one with a number on. Returns undefined if there is no room for it.
+   *
+   * @param options.after the job after which the blocks may run
+   */
   static begin(
     shared: LaunchOfMain,
-    first: number,
+    { first, after }: { first: number; after: Job | undefined },
     { workers, threads, isAwaited, linearMemory }: LaunchSharing,
   ): SharedLaunch | undefined {
     const { kernel: { compiled: { usesHeap } }, place: { bounds } } = shared.launch;
@@ -63,35 +61,29 @@ export class SharedLaunch implements Delegated {
     if (usesHeap && heap === undefined) return undefined;
     const job = workers.open(shared, {
       first,
+      after,
       threads,
       workers: isAwaited ? threads - 1 : threads,
       heap: heap?.state ?? 0,
       conditions: linearMemory.conditions?.begin ?? 0,
       printLimit: linearMemory.printLimitAt(bounds) ?? 0,
     });
-    if (job !== undefined) return new SharedLaunch(workers, shared, { job, threads, heap });
+    if (job !== undefined) return new SharedLaunch(workers, shared, { job, threads, heap, first });
     heap?.[Symbol.dispose]();
     return undefined;
   }
 
-  get isDone(): boolean {
-    return this.#job === undefined || this.#job.isOver;
+  /**
+   * Blocks that wait for each other stay on the thread where they started, and this one may have to go. Nor can it leave
+   * a block that takes long, so it runs such blocks only if nobody else will.
+   */
+  protected override mayHelp(isStarved: boolean): boolean {
+    const { mayWait, launch: { kernel } } = this.#shared;
+    return !mayWait && (isStarved || this.workers.hasShortBlocks(kernel));
   }
 
-  get isStarved(): boolean {
-    const { running, hasBlocks } = this.#job!;
-    // An idle worker will run it, at the latest when the operating system next lets it run.
-    const isTaken = running > 0 || !hasBlocks || this.#workers.wakeIdle();
-    if (isTaken) this.#lastSeenRunning = performance.now();
-    return performance.now() - this.#lastSeenRunning > sliceMilliseconds;
-  }
-
-  /** Runs blocks for a time slice, if fewer threads than allowed do. Returns whether it has run any. */
-  help(): boolean {
-    const job = this.#job!;
+  protected override runParts(job: Job): boolean {
     const start = performance.now();
-    // Blocks that wait for each other stay on the thread where they started, and this one may have to go.
-    if (this.#shared.mayWait || job.isFull || !job.join()) return false;
     const { launch, runner } = this.#shared;
     const { steps } = launch.kernel;
     runner.prepare();
@@ -99,7 +91,7 @@ export class SharedLaunch implements Delegated {
     let hasRun = false;
     do {
       this.#pace.begin();
-      if (!job.claim(this.#pace.count, this.#threads)) break;
+      if (!job.claim(this.#pace.count, this.threads)) break;
       hasRun = true;
       try {
         runBlocks(runner, job, launch.geometry.grid);
@@ -109,38 +101,29 @@ export class SharedLaunch implements Delegated {
         const { blockNumber: block } = launch;
         if (job.fail(block)) {
           job.noteReport();
-          this.#workers.noteFault({ job: job.number, block, fault });
+          this.workers.noteFault({ job: job.number, block, fault });
         }
         break;
       }
       this.#pace.isOver();
     } while (performance.now() - start < sliceMilliseconds);
     steps.isInVain = undefined;
-    job.noteBusy(performance.now() - start);
-    job.leave();
     return hasRun;
   }
 
   /** Ends the launch, which is done. Throws the fault of the lowest block that faulted. */
   end(): void {
     const { kernel, place } = this.#shared.launch;
-    const { fault } = this.#close() ?? {};
+    const { fault } = this.close() ?? {};
     if (fault === undefined) return;
     throw typeof fault === "string" ? new Error(fault) : kernelFault(fault, kernel, place);
   }
 
-  /** Ends the launch, whether or not it is done. Blocks until no thread runs it. */
-  cancel(): void {
-    if (this.#job !== undefined) this.#close();
-  }
-
-  #close(): FromWorker | undefined {
-    const job = this.#job!;
-    this.#job = undefined;
-    try {
-      return this.#workers.close(job, this.#shared.launch.kernel);
-    } finally {
-      this.#heap?.[Symbol.dispose]();
-    }
+  protected override closed(job: Job): void {
+    this.workers.noteLaunch(this.#shared.launch.kernel, {
+      milliseconds: job.busyMilliseconds,
+      blocks: job.claimedFrom(this.#first),
+    });
+    this.#heap?.[Symbol.dispose]();
   }
 }

@@ -16,11 +16,12 @@ import { type BlockSource, type Coordinates, LaunchRecord } from "../launching/l
 import type { RunKernel, RunnableGangs } from "../modules/kernel_versions.ts";
 import type { RunnableKernel } from "../modules/module_loader.ts";
 import { ResidentBlocks } from "../residency/resident_blocks.ts";
-import { Job, JobBoard, jobCount, type JobFields } from "./job_board.ts";
+import { Job, JobBoard, jobCount, type JobFields, jobKinds } from "./job_board.ts";
 import { type FromWorker, type SentKernel, type ToWorker, type WorkerData, workerThreads } from "./messages.ts";
 import { Pace } from "../launching/pace.ts";
 import { runBlocks } from "./claimed_blocks.ts";
 import { Progress } from "./progress.ts";
+import { transferParts } from "./transfers.ts";
 import { scratchOfWorker } from "./worker_scratch.ts";
 
 const threads = workerThreads()!;
@@ -28,6 +29,8 @@ const { source, index: worker, ports, memory, timeOrigin, ...data }: WorkerData 
 const board = new JobBoard(data.board);
 const progress = new Progress(new Int32Array(data.progress));
 const port = ports.get(worker)!;
+/** What to add to the time of this thread to get that of the main thread. */
+const originOffset = performance.timeOrigin - timeOrigin;
 
 let scratchOwner: ScratchOwner | undefined;
 
@@ -126,7 +129,10 @@ let current: JobRunner | undefined;
 
 function instantiate({ code, image, compiled, gang, stepLimit }: SentKernel): WorkerKernel {
   const steps = new StepCounter(stepLimit);
-  steps.isInVain = () => current!.isInVain;
+  steps.isInVain = () => {
+    board.parkWhilePaused();
+    return current!.isInVain;
+  };
   const functions = hostFunctions({ linearMemory: deviceMemory, steps, image, timeOrigin });
   const device = {
     memory,
@@ -188,6 +194,7 @@ class JobRunner {
 
   /** Runs blocks until none is left, or until workers take turns with other jobs. */
   run(): void {
+    current = this;
     try {
       if (this.fields.mayWait === 1) this.#runWaiting();
       else this.#runClaimed();
@@ -214,6 +221,7 @@ class JobRunner {
     this.#runner.prepare();
     do {
       this.#pace.begin();
+      board.parkWhilePaused();
       if (!job.claim(this.#pace.count, threads)) return;
       runBlocks(this.#runner, job, this.#launch.geometry.grid);
       this.#pace.isOver();
@@ -244,6 +252,32 @@ class JobRunner {
 
   /** The blocks of the job that no thread has claimed. */
   readonly #source: BlockSource = new JobSource(this);
+}
+
+/** A copy or a fill that this thread has joined. */
+class TransferRunner {
+  readonly fields: JobFields;
+  readonly hasResidents = false;
+  readonly isStuck = false;
+  readonly #job: Job;
+
+  constructor(job: Job) {
+    this.fields = job.fields();
+    this.#job = job;
+  }
+
+  /** Copies or fills parts until none is left, or until workers take turns with other jobs. */
+  run(): void {
+    do {
+      board.parkWhilePaused();
+      if (!this.#job.claim(1, this.fields.threads)) return;
+      transferParts(memory, this.fields, this.#job);
+    } while (!board.hasSeveralJobs);
+  }
+}
+
+function runnerOf(job: Job): JobRunner | TransferRunner {
+  return job.fields().kind === jobKinds.launch ? new JobRunner(job) : new TransferRunner(job);
 }
 
 /** The blocks of a job that no thread has claimed. */
@@ -295,16 +329,18 @@ const stuckMilliseconds = 0.05;
 const claimMilliseconds = 0.5;
 
 const jobs = Array.from({ length: jobCount }, (_, index) => new Job(board, index));
-const runners: (JobRunner | undefined)[] = new Array(jobCount).fill(undefined);
+const runners: (JobRunner | TransferRunner | undefined)[] = new Array(jobCount).fill(undefined);
 
 /** Runs a part of each open job. Returns whether there was one, and whether all blocks only wait for other threads. */
 function runJobs(): "none" | "some" | "stuck" {
   let hasRun = false, isStuck = true;
+  board.noteRound();
+  board.parkWhilePaused();
   for (const job of jobs) {
     let runner = runners[job.index];
     // A thread stays in a job while blocks that it has started wait for others.
     if (runner?.hasResidents !== true) {
-      if (!job.isOpen || !job.hasBlocks || job.isFull) continue;
+      if (!job.isRunnable || job.isFull) continue;
       if (!job.join()) {
         // This thread counted while the last one left.
         if (job.isOver) progress.advance();
@@ -314,8 +350,7 @@ function runJobs(): "none" | "some" | "stuck" {
     hasRun = true;
     const start = performance.now();
     try {
-      if (runner?.fields.number !== job.number) runners[job.index] = runner = new JobRunner(job);
-      current = runner;
+      if (runner?.fields.number !== job.number) runners[job.index] = runner = runnerOf(job);
       runner.run();
     } catch (error) {
       // The engine may be out of memory, for example.
@@ -324,7 +359,10 @@ function runJobs(): "none" | "some" | "stuck" {
     job.noteBusy(performance.now() - start);
     isStuck &&= runner?.isStuck === true;
     if (runner?.hasResidents) continue;
-    if (job.leave() && !job.hasBlocks) progress.advance();
+    const isLast = job.leave(BigInt(Math.round((performance.now() + originOffset) * 1e6)));
+    if (!isLast || job.hasBlocks) continue;
+    if (board.hasSeveralJobs) board.wakeAll();
+    progress.advance();
   }
   return !hasRun ? "none" : isStuck ? "stuck" : "some";
 }

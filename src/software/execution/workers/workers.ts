@@ -14,6 +14,7 @@ import type { SoftwareKernel } from "../modules/module_loader.ts";
 import { blockMemorySizes, placeBytes } from "../residency/block_places.ts";
 import { fittingBlocks } from "../residency/resident_blocks.ts";
 import { pause } from "../../../support/waiting/timer.ts";
+import { sliceMilliseconds } from "../launching/pace.ts";
 import { Job, JobBoard, jobCount, type JobFields } from "./job_board.ts";
 import { type FromWorker, type ToWorker, type WorkerPort, type WorkerThreads, workerThreads } from "./messages.ts";
 import { workerProgram } from "./program.ts";
@@ -50,6 +51,8 @@ export interface SharableLaunch {
 interface JobOptions extends Pick<JobFields, "threads" | "heap" | "conditions" | "printLimit"> {
   /** The number of the first block. */
   readonly first: number;
+  /** The job after which the blocks may run. */
+  readonly after: Job | undefined;
   /** The number of workers to wake. */
   readonly workers: number;
 }
@@ -86,8 +89,8 @@ export class Workers implements PageHolder {
   readonly #numbers = new WeakMap<SoftwareKernel, Map<GangFunctions | undefined, number>>();
   /** Lets the workers forget kernels of modules that were unloaded. */
   readonly #stale = new FinalizationRegistry<number>((number) => this.#send({ kind: "forget", number }));
-  /** For each kernel that has been launched, whether its last launch took long. */
-  readonly #tookLong = new WeakMap<SoftwareKernel, boolean>();
+  /** For each kernel that has been launched, whether its last launch took long, and whether its blocks did not. */
+  readonly #lastLaunches = new WeakMap<SoftwareKernel, { tookLong: boolean; hasShortBlocks: boolean }>();
   /** The faults of open jobs, by the jobs' numbers. */
   readonly #faults = new Map<number, FromWorker[]>();
   /** The memory of each open job for blocks that wait for each other. */
@@ -123,6 +126,21 @@ export class Workers implements PageHolder {
     return this.#board.wakeIdle();
   }
 
+  /** Calls `run` while no worker accesses memory. */
+  whilePaused<Result>(run: () => Result): Result {
+    return this.#board.whilePaused(run);
+  }
+
+  /** Wakes all idle workers if jobs may begin that had to wait for another one. */
+  wakeForNext(): void {
+    if (this.#board.hasSeveralJobs) this.#board.wakeAll();
+  }
+
+  /** The number of times that a worker has looked for another job, modulo 2^32. */
+  get rounds(): number {
+    return this.#board.rounds;
+  }
+
   /** The number of workers, and how many of them have started. */
   get counts(): WorkerCounts {
     return { all: this.#count, started: this.#board.started };
@@ -134,7 +152,7 @@ export class Workers implements PageHolder {
    * workers also run the first launch of a kernel with such blocks.
    */
   takeAtOnce(kernel: SoftwareKernel, mayWait: boolean): boolean {
-    return this.#tookLong.get(kernel) ?? (mayWait || sharingPolicy.firstSliceMilliseconds < 0);
+    return this.#lastLaunches.get(kernel)?.tookLong ?? (mayWait || sharingPolicy.firstSliceMilliseconds < 0);
   }
 
   /**
@@ -142,16 +160,33 @@ export class Workers implements PageHolder {
    * kernel, and then of few.
    */
   measuresNext(kernel: SoftwareKernel): boolean {
-    return ++this.#unmeasured >= launchesPerMeasurement || !this.#tookLong.has(kernel);
+    return ++this.#unmeasured >= launchesPerMeasurement || !this.#lastLaunches.has(kernel);
   }
 
   /** Notes for how long a launch has run on the main thread in a time slice. Starts the workers after some time. */
-  note(kernel: SoftwareKernel, { milliseconds, threads }: { milliseconds: number; threads: () => number }): void {
+  note(kernel: SoftwareKernel, { milliseconds, blocks, threads }: {
+    milliseconds: number;
+    blocks: number;
+    threads: () => number;
+  }): void {
     this.#unmeasured = 0;
-    const isLong = milliseconds > sharingPolicy.firstSliceMilliseconds;
-    if (this.#tookLong.get(kernel) !== isLong) this.#tookLong.set(kernel, isLong);
+    this.noteLaunch(kernel, { milliseconds, blocks });
     this.#runMilliseconds += milliseconds;
     if (this.#runMilliseconds > sharingPolicy.patienceMilliseconds && this.#count === 0) this.#start(threads());
+  }
+
+  /** Notes for how long threads have run blocks of a launch. */
+  noteLaunch(kernel: SoftwareKernel, { milliseconds, blocks }: { milliseconds: number; blocks: number }): void {
+    const tookLong = milliseconds > sharingPolicy.firstSliceMilliseconds;
+    const hasShortBlocks = milliseconds < sliceMilliseconds * blocks;
+    const last = this.#lastLaunches.get(kernel);
+    if (last?.tookLong === tookLong && last.hasShortBlocks === hasShortBlocks) return;
+    this.#lastLaunches.set(kernel, { tookLong, hasShortBlocks });
+  }
+
+  /** Whether a block of a kernel takes less than a time slice, as far as is known. */
+  hasShortBlocks(kernel: SoftwareKernel): boolean {
+    return this.#lastLaunches.get(kernel)?.hasShortBlocks ?? false;
   }
 
   /** Starts workers, so that there are `count` of them. Does nothing if the runtime or the program's permissions refuse. */
@@ -193,7 +228,7 @@ export class Workers implements PageHolder {
   /** Opens a job for the blocks of a launch. Returns undefined if there is no room for it. */
   open(
     { launch, gang, localBytes, mayWait }: SharableLaunch,
-    { first, workers, ...fields }: JobOptions,
+    { first, after, workers, ...fields }: JobOptions,
   ): Job | undefined {
     const { kernel, geometry: { grid, block }, place: { parameters, bounds, sharedMemoryBytes = 0 } } = launch;
     const blockThreads = block[0] * block[1] * block[2];
@@ -230,17 +265,35 @@ export class Workers implements PageHolder {
       mostResidents: places!.blocks,
       places: places!.begin,
       placesBytes: places!.byteLength,
+      afterIndex: after === undefined ? 0 : after.index + 1,
+      afterNumber: after?.number ?? 0,
       ...fields,
     }, { first, end: grid[0] * grid[1] * grid[2], workers });
     return job;
   }
 
+  /** Opens a job for a copy or a fill. Returns undefined if there is no room for it. */
+  openTransfer(
+    transfer: Partial<JobFields>,
+    { parts, after, threads, workers }: { parts: number; after: Job | undefined; threads: number; workers: number },
+  ): Job | undefined {
+    const job = this.#closed.pop();
+    job?.open({
+      ...transfer,
+      number: this.#lastNumber = (this.#lastNumber + 1) >>> 0,
+      afterIndex: after === undefined ? 0 : after.index + 1,
+      afterNumber: after?.number ?? 0,
+      threads,
+    }, { first: 0, end: parts, workers });
+    return job;
+  }
+
   /** Closes a job when no thread runs it. Returns the fault of its lowest block that faulted, if any. */
-  close(job: Job, kernel: SoftwareKernel): FromWorker | undefined {
+  close(job: Job): FromWorker | undefined {
     job.close();
     this.#closed.push(job);
     this.#releasePlaces(this.#places.get(job));
-    this.#tookLong.set(kernel, job.busyMilliseconds > sharingPolicy.firstSliceMilliseconds);
+    this.#places.delete(job);
     const fault = job.hasFault ? this.#faultOf(job) : undefined;
     this.#faults.delete(job.number);
     return fault;
@@ -361,6 +414,11 @@ let workers: Workers | undefined;
 /** Returns the number of worker threads of the process, and how many of them have started. */
 export function workerCounts(): WorkerCounts {
   return workers?.counts ?? { all: 0, started: 0 };
+}
+
+/** Calls `run` while no worker thread accesses memory. */
+export function whileWorkersPause<Result>(run: () => Result): Result {
+  return workers === undefined ? run() : workers.whilePaused(run);
 }
 
 /** Returns the worker threads of the process. */
