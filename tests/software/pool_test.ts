@@ -332,12 +332,20 @@ testSoftware(
     const fill = peer.loadModule(fillPtx).kernel("fill");
     const first = pool.allocate(1000, stream);
     stream.synchronize();
+    using gate = new Gate(cuda);
+    // The first launch runs only when the device has access.
+    using held = gpu.createStream({ nonBlocking: true });
+    using opened = gpu.createEvent();
+    gate.hold(held);
+    held.record(opened);
+    peer.defaultStream.wait(opened);
     fill.launch({ grid: 1, block: 1 }, first, 1000, 0);
     peer.defaultStream.record(event);
     stream.wait(event);
     first.free();
     const second = pool.allocate(10, stream);
     pool.setAccess(peer, "read-write");
+    gate.open();
     stream.synchronize();
     fill.launch({ grid: 1, block: 1 }, second, 10, 0);
     peer.synchronize();
