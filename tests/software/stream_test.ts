@@ -155,6 +155,37 @@ test("whatever a piece of work throws, cleanups run and the event loop continues
   scheduler.runUntil(() => scheduler.isIdle(3));
 });
 
+test("work that other threads run is stopped everywhere before any of it is waited for", () => {
+  const calls: string[] = [];
+  // Work of two streams runs elsewhere, until the scheduler ends it.
+  const begin = (): { scheduler: Scheduler; failing: Stream } => {
+    const scheduler = new Scheduler(() => {});
+    const [first, second, failing] = Array.from({ length: 3 }, () => new Stream(0, { isBlocking: false }));
+    for (const stream of [first!, second!, failing!]) scheduler.addStream(stream);
+    for (const [index, stream] of [first!, second!].entries()) {
+      scheduler.enqueue(stream, () => ({
+        isDone: false,
+        isStarved: false,
+        help: () => false,
+        stop: () => void calls.push(`stop ${index}`),
+        cancel: () => void calls.push(`cancel ${index}`),
+      }));
+      scheduler.step();
+    }
+    return { scheduler, failing: failing! };
+  };
+  const expected = ["stop 0", "stop 1", "cancel 0", "cancel 1"];
+  begin().scheduler.close();
+  assertEquals(calls.splice(0), expected);
+  const { scheduler, failing } = begin();
+  scheduler.enqueue(failing, () => {
+    throw new Error("fault");
+  });
+  scheduler.step();
+  assertEquals(calls, expected);
+  scheduler.close();
+});
+
 test("records drop destroyed streams whose work is done", () => {
   const scheduler = new Scheduler(() => {});
   const lasting = new Stream(0, { isBlocking: false });

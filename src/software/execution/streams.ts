@@ -36,6 +36,8 @@ export interface Delegated {
    * Runs a part of it on the calling thread, if that may help, or if it is starved. Returns whether it has run anything.
    */
   help(options?: { isStarved: boolean }): boolean;
+  /** Lets the threads that run it leave it soon. `cancel` must be called next. */
+  stop(): void;
   /** Ends it, whether or not it is done. Blocks until no thread runs it. */
   cancel(): void;
 }
@@ -560,6 +562,7 @@ export class Scheduler {
 
   /** Drops the work of the lost devices, except work with `outlivesDevice`. */
   drop(): void {
+    this.#stopDelegated();
     for (const stream of [...this.#streams.values()].flatMap((streams) => [...streams])) {
       const dropped = takeAll(stream);
       const kept = dropped.filter((work) => work.outlivesDevice);
@@ -574,11 +577,19 @@ export class Scheduler {
 
   /** Drops all work. Returns the names of the kernels whose launches were dropped. */
   close(): string[] {
+    this.#stopDelegated();
     const dropped = this.#busy.splice(0).flatMap(takeAll);
     for (const work of dropped) work.finish();
     this.#streams.clear();
     this.#timer.stop();
     return dropped.map(({ kernel }) => kernel).filter((kernel) => kernel !== undefined);
+  }
+
+  /** Stops all work that other threads run, so that waiting for one of them is waiting for all. */
+  #stopDelegated(): void {
+    for (const { first } of this.#busy) {
+      for (let work = first; work !== undefined; work = work.next) work.delegated?.stop();
+    }
   }
 
   /** Returns the streams that are ordered with `stream` because one of the two is the default stream. */
@@ -655,6 +666,7 @@ function passing(before: Delegated): Delegated {
     },
     isStarved: false,
     help: () => false,
+    stop() {},
     cancel() {},
   };
 }

@@ -272,11 +272,17 @@ export class Job {
     this.#board.noteOpened(workers);
   }
 
+  /** Lets all threads leave the job soon. */
+  stop(): void {
+    Atomics.store(this.#board.words, this.#state + state.stop, 1);
+  }
+
   /** Closes the job. Blocks until no worker runs it, which they then never do again. */
   close(): void {
     const { words } = this.#board;
-    Atomics.store(words, this.#state + state.ended, this.isOver && !this.hasFault ? 1 : 2);
-    Atomics.store(words, this.#state + state.stop, 1);
+    const isComplete = this.isOver && !this.hasFault && !this.isStopped;
+    Atomics.store(words, this.#state + state.ended, isComplete ? 1 : 2);
+    this.stop();
     Atomics.store(words, this.#state + state.open, 0);
     this.#board.noteClosed();
     for (;;) {

@@ -72,6 +72,10 @@ export abstract class SharedJob implements Delegated {
   /** Called when the job is closed. */
   protected closed(_job: Job): void {}
 
+  stop(): void {
+    this.#job?.stop();
+  }
+
   cancel(): void {
     if (this.#job !== undefined) this.close();
   }
