@@ -221,6 +221,29 @@ st.global.u32 [%rd1], %r5;`);
   for (let round = 0; round < 10; round++) assertEquals(await messageOf(threads), expected);
 });
 
+test("blocks wait for the block before them, of more blocks than fit on the device at once", async () => {
+  const ptx = kernelOf(`setp.ne.u32 %p1, %r3, 0;
+@%p1 bra END;
+WAIT: ld.acquire.gpu.global.u32 %r4, [%rd0];
+setp.ne.u32 %p2, %r4, %r1;
+@%p2 bra WAIT;
+add.u32 %r4, %r4, 1;
+st.release.gpu.global.u32 [%rd0], %r4;
+END:`);
+  await withThreads(threads, async (cuda) => {
+    const gpu = cuda.device(0);
+    using stream = gpu.createStream();
+    using pool = gpu.createPool();
+    using buffer = pool.allocate(4, stream);
+    const kernel = gpu.loadModule(ptx).kernel("kernel");
+    for (let round = 0; round < 20; round++) {
+      buffer.fill(0, stream);
+      kernel.launch({ grid: 100, block: 1024, stream }, buffer, 0);
+      assertEquals(await buffer.read(Uint32Array, { stream }), Uint32Array.of(100));
+    }
+  });
+});
+
 test("a thread that waits leaves the block that it runs when a lower block faults", async () => {
   // The first block faults, after longer than the main thread leaves to workers alone; the others hardly end.
   const ptx = kernelOf(`mov.u32 %r9, -1;

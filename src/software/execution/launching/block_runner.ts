@@ -48,13 +48,16 @@ function turnRunner(launch: LaunchRecord): BlockRunner {
   const { kernel: { compiled, run, steps } } = launch;
   const suspensions = compiled.suspensions!;
   const scheduler = schedulerOf(launch, { kernel: { ...compiled, suspensions }, ...launch.scratchPlace, run });
-  launch.scheduler = scheduler;
   const runBlock = () => {
     scheduler.start();
     return scheduler.takeTurn();
   };
   return {
-    prepare: () => launch.write(),
+    prepare() {
+      // Blocks that waited for each other may have left the scheduler of one of them.
+      launch.scheduler = scheduler;
+      launch.write();
+    },
     run({ x, y, z }, last) {
       for (; x < last; x++) {
         launch.setBlock({ x, y, z });
