@@ -12,6 +12,8 @@ export interface KernelTraits {
   readonly isFlat?: boolean;
   /** The size of the dynamic shared memory for each thread of a block, in bytes. */
   readonly sharedPerThread?: number;
+  /** The maximum number of blocks. Default: no limit. */
+  readonly mostBlocks?: number;
   /** Whether the kernel counts in the first words of its output, which must be 0 before. */
   readonly counts?: boolean;
   /** Whether the kernel writes words of its output that other threads than those of their numbers read. */
@@ -187,6 +189,33 @@ membar.gl; atom.global.exch.b32 %r14, [%rd0], 0;
 END:`,
     stores: false,
     traits: { counts: true, isWide: true },
+  },
+  // Each block waits for the one before it.
+  chain: {
+    body: `${calculate()}
+setp.ne.u32 %p2, %r1, 0; @%p2 bra END;
+WAIT: ld.acquire.gpu.global.u32 %r14, [%rd0]; setp.ne.u32 %p3, %r14, %r3; @%p3 bra WAIT;
+ld.global.u32 %r15, [%rd0+4]; mul.lo.u32 %r15, %r15, 3; xor.b32 %r15, %r15, %r5; st.global.u32 [%rd0+4], %r15;
+add.u32 %r14, %r14, 1; st.release.gpu.global.u32 [%rd0], %r14;
+END:`,
+    stores: false,
+    traits: { counts: true, isWide: true },
+  },
+  // All blocks wait for each other, and then read what others have left.
+  meetAll: {
+    body: `${calculate()}
+mov.u32 %r4, %nctaid.x; mov.u32 %r6, %nctaid.y; mov.u32 %r7, %nctaid.z;
+mul.lo.u32 %r4, %r4, %r6; mul.lo.u32 %r4, %r4, %r7;
+setp.ne.u32 %p2, %r1, 0; @%p2 bra TOGETHER;
+add.u32 %r14, %r3, 16; mul.wide.u32 %rd4, %r14, 4; add.u64 %rd4, %rd0, %rd4; st.global.u32 [%rd4], %r5;
+membar.gl; red.global.add.u32 [%rd0], 1;
+WAIT: ld.volatile.global.u32 %r14, [%rd0]; setp.lt.u32 %p3, %r14, %r4; @%p3 bra WAIT;
+membar.gl;
+TOGETHER: bar.sync 0;
+add.u32 %r14, %r3, 1; rem.u32 %r14, %r14, %r4; add.u32 %r14, %r14, 16; mul.wide.u32 %rd4, %r14, 4;
+add.u64 %rd4, %rd0, %rd4; ld.volatile.global.u32 %r15, [%rd4]; red.global.add.u32 [%rd0+4], %r15;`,
+    stores: false,
+    traits: { counts: true, isWide: true, mostBlocks: 6 },
   },
 };
 

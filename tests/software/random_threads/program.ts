@@ -98,7 +98,7 @@ type DistributedOmit<Type, Key extends PropertyKey> = Type extends unknown ? Omi
 function launchOf(random: Random, lengths: readonly number[], names: readonly string[]): LaunchStep {
   const kernel = random.pick(names);
   const traits = kernelTraits.get(kernel)!;
-  const { sharedPerThread = 0, counts = false, isWide = false } = traits;
+  const { sharedPerThread = 0, counts = false, isWide = false, mostBlocks: limitOfBlocks = Infinity } = traits;
   const isFault = faultNames.includes(kernel);
   const out = random.below(lengths.length);
   // A kernel may read what it writes if each thread reads only its own word. One that faults must know the length.
@@ -106,13 +106,13 @@ function launchOf(random: Random, lengths: readonly number[], names: readonly st
   const source = isWide ? random.pick(others) : isFault ? out : random.below(lengths.length);
   const block = blockOf(random, traits);
   const threads = block[0] * block[1] * block[2];
-  const mostBlocks = Math.max(1, Math.floor(40_000 / threads));
+  const mostBlocks = Math.max(1, Math.min(limitOfBlocks, Math.floor(40_000 / threads)));
   const blocks = 1 + random.below(Math.min(mostBlocks, random.pick([4, 60, 400])));
   const grid = gridOf(random, blocks, traits);
   const blockCount = grid[0] * grid[1] * grid[2];
   const work = random.pick([2000, 100_000, 500_000, 4_000_000]);
-  // In these kernels each block waits for a lock.
-  const limit = kernel === "lock" ? 200 : 5000;
+  // In these kernels each block waits for others.
+  const limit = ["lock", "chain"].includes(kernel) ? 200 : 5000;
   const n = random.below(1 + Math.min(limit, Math.floor(work / (threads * blockCount))));
   return {
     kind: "launch",
