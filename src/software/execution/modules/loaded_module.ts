@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { forgetKernels } from "../workers/workers.ts";
 import { type CudaError, cudaErrorNumbers, explainedError } from "../../../support/errors.ts";
 import { type ImageKind, imageKind, isPtx, ptxText } from "../../../ptx/image_kind.ts";
 import { PtxError } from "../../../ptx/syntax.ts";
@@ -130,9 +131,10 @@ export class LoadedModule {
     });
   }
 
-  /** Releases the memory of the module's variables. */
+  /** Releases the memory of the module's variables. No kernel of the module may be launched afterwards. */
   release(): void {
-    const { memory } = this.#module;
+    const { memory, kernels } = this.#module;
+    forgetKernels(kernels.values());
     if (memory === undefined) return;
     this.#linearMemory.discardAndRelease(memory.begin, memory.byteLength, { isShared: false });
   }

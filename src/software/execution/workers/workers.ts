@@ -87,7 +87,7 @@ export class Workers implements PageHolder {
   readonly #closed: Job[] = [...this.#jobs];
   readonly #ports: WorkerPort[] = [];
   readonly #numbers = new WeakMap<SoftwareKernel, Map<GangFunctions | undefined, number>>();
-  /** Lets the workers forget kernels of modules that were unloaded. */
+  /** Lets the workers forget versions of kernels whose modules were unloaded. */
   readonly #stale = new FinalizationRegistry<number>((number) => this.#send({ kind: "forget", number }));
   /** For each kernel that has been launched, whether its last launch took long, and whether its blocks did not. */
   readonly #lastLaunches = new WeakMap<SoftwareKernel, { tookLong: boolean; hasShortBlocks: boolean }>();
@@ -232,12 +232,13 @@ export class Workers implements PageHolder {
   ): Job | undefined {
     const { kernel, geometry: { grid, block }, place: { parameters, bounds, sharedMemoryBytes = 0 } } = launch;
     const blockThreads = block[0] * block[1] * block[2];
+    // Reserving memory may release scratch ranges that no open job uses.
+    const places = mayWait ? this.#placesOf(launch) : noPlaces;
     const ranges = this.#scratchOf(scratchBytesOf({
       shared: kernel.compiled.sharedBytes + sharedMemoryBytes,
       threads: blockThreads,
       local: Math.max(localBytes, gang === undefined ? 0 : gangMemoryBytes(gang.compiled, blockThreads)),
     }));
-    const places = mayWait ? this.#placesOf(launch) : noPlaces;
     const job = ranges && places && this.#closed.pop();
     if (job === undefined) {
       this.#releasePlaces(places);
@@ -331,6 +332,15 @@ export class Workers implements PageHolder {
     this.#faults.set(fault.job, [...this.#faults.get(fault.job) ?? [], fault]);
   }
 
+  /** Lets the workers forget a kernel that will not be launched again. */
+  forget(kernel: SoftwareKernel): void {
+    const numbers = this.#numbers.get(kernel);
+    if (numbers === undefined) return;
+    this.#numbers.delete(kernel);
+    this.#stale.unregister(kernel);
+    for (const number of numbers.values()) this.#send({ kind: "forget", number });
+  }
+
   /** Returns the number of a kernel, which is sent to all workers when it is first needed. */
   #numberOf(kernel: SoftwareKernel, gang: GangFunctions | undefined): number {
     let numbers = this.#numbers.get(kernel);
@@ -339,7 +349,7 @@ export class Workers implements PageHolder {
     if (number !== undefined) return number;
     number = ++this.#lastKernel;
     numbers.set(gang, number);
-    this.#stale.register(kernel, number);
+    this.#stale.register(kernel, number, kernel);
     const { name, sharedBytes, localBytes, savedBytes, frameBytes, resumeLines, callSites, suspensions } =
       kernel.compiled;
     const compiled = { name, sharedBytes, localBytes, savedBytes, frameBytes, resumeLines, callSites, suspensions };
@@ -414,6 +424,12 @@ let workers: Workers | undefined;
 /** Returns the number of worker threads of the process, and how many of them have started. */
 export function workerCounts(): WorkerCounts {
   return workers?.counts ?? { all: 0, started: 0 };
+}
+
+/** Lets the worker threads forget kernels that will not be launched again. */
+export function forgetKernels(kernels: Iterable<SoftwareKernel>): void {
+  if (workers === undefined) return;
+  for (const kernel of kernels) workers.forget(kernel);
 }
 
 /** Calls `run` while no worker thread accesses memory. */
