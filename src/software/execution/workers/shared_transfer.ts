@@ -42,11 +42,13 @@ export class SharedTransfer extends SharedJob {
   static begin(
     transfer: Transfer,
     after: Job | undefined,
-    { workers, threads, isAwaited, linearMemory }: LaunchSharing,
+    sharing: LaunchSharing,
   ): SharedTransfer | undefined {
     const { byteLength } = transfer;
-    if (byteLength === 0 || !workers.areReady || threads === 1) return undefined;
-    if (after === undefined && byteLength < leastSharedBytes) return undefined;
+    if (byteLength === 0 || after === undefined && byteLength < leastSharedBytes) return undefined;
+    // Counting the threads takes a while for the first time.
+    if (!sharing.workers.areReady || sharing.threads === 1) return undefined;
+    const { workers, threads, isAwaited, linearMemory } = sharing;
     const parts = Math.ceil(byteLength / partBytes);
     const job = workers.openTransfer(transfer, { parts, after, threads, workers: isAwaited ? threads - 1 : threads });
     return job && new SharedTransfer(linearMemory.memory, workers, { job, threads });

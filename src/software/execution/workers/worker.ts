@@ -82,7 +82,13 @@ function startOthers(): void {
     if (!ports.has(index)) continue;
     const theirs = new Map([...ports].filter(([other]) => isStartedBy(index, other)));
     const workerData = { ...threads.workerData, index, ports: theirs };
-    new threads.Worker(source, { eval: true, workerData, transferList: [...theirs.values()] }).unref();
+    try {
+      const other = new threads.Worker(source, { eval: true, workerData, transferList: [...theirs.values()] });
+      other.on("error", () => {});
+      other.unref();
+    } catch {
+      // The system may refuse more threads. Fewer run jobs then.
+    }
   }
 }
 
@@ -106,8 +112,12 @@ function kernelOf(number: number): WorkerKernel {
   let kernel = kernels.get(number);
   while (kernel === undefined) {
     const found = sent.get(number);
-    if (found === undefined) receive();
-    else kernels.set(number, kernel = instantiate(found));
+    if (found === undefined) {
+      receive();
+      continue;
+    }
+    kernels.set(number, kernel = instantiate(found));
+    sent.delete(number);
   }
   return kernel;
 }
