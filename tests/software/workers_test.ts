@@ -244,6 +244,34 @@ END:`);
   });
 });
 
+test("blocks that wait for each other get all threads when the main thread waits, because it runs none of them", async () => {
+  const ptx = kernelOf(`red.release.gpu.global.add.u32 [%rd0], 1;
+WAIT: ld.acquire.gpu.global.u32 %r4, [%rd0];
+setp.ne.u32 %p0, %r4, %r9;
+@%p0 bra WAIT;`);
+  const workers = processWorkers(new LinearMemory());
+  const woken: number[] = [];
+  const { open } = workers;
+  try {
+    workers.open = (launch, options) => {
+      woken.push(options.workers);
+      return open.call(workers, launch, options);
+    };
+    await withThreads(threads, (cuda) => {
+      const gpu = cuda.device(0);
+      using stream = gpu.createStream();
+      using pool = gpu.createPool();
+      using buffer = pool.allocate(4, stream);
+      buffer.fill(0, stream);
+      gpu.loadModule(ptx).kernel("kernel").launch({ grid: 2, block: 1, stream }, buffer, 2);
+      stream.synchronize();
+    });
+  } finally {
+    workers.open = open;
+  }
+  assertEquals(woken, [threads]);
+});
+
 test("a thread that waits leaves the block that it runs when a lower block faults", async () => {
   // The first block faults, after longer than the main thread leaves to workers alone; the others hardly end.
   const ptx = kernelOf(`mov.u32 %r9, -1;

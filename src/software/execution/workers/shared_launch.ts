@@ -63,7 +63,8 @@ export class SharedLaunch extends SharedJob {
       first,
       after,
       threads,
-      workers: isAwaited ? threads - 1 : threads,
+      // The main thread does not run blocks that wait for each other.
+      workers: isAwaited && !shared.mayWait ? threads - 1 : threads,
       heap: heap?.state ?? 0,
       conditions: linearMemory.conditions?.begin ?? 0,
       printLimit: linearMemory.printLimitAt(bounds) ?? 0,
