@@ -202,7 +202,7 @@ engine_only=(
   tests/memory/{allocation,cross_stream_use,elements,export_data,imported_mappings,out_of_memory,wrapped_memory}_test.ts
   tests/memory/virtual/address_range_test.ts
   tests/software/{compiled_modules,device_heap,device_print,distrust,endless_kernels,fault_messages,kernel_faults}_test.ts
-  tests/software/{kernel_order,memory,module,pool,schedule,stream,unsupported_kernels,waiting_blocks}_test.ts
+  tests/software/{kernel_order,litmus,memory,module,pool,schedule,stream,unsupported_kernels,waiting_blocks}_test.ts
   tests/software/collectives/{collectives,division,messages}_test.ts
   tests/sanitizer/{early_results,leak,suppressions,variable_names}_test.ts
   # Compilers and their cache, what is linked, and how launches are described: TypeScript above calls of the driver, and
