@@ -78,7 +78,10 @@ unmappingTest(
     assertEquals(readBytes(driver, address, 1), Uint8Array.of(7));
     whileUnmappingFails(() => driver.memUnmap(address, unit));
     driver.memAddressFree(address, unit);
-    assertEquals(driver.malloc(0, unit), address);
+    // Other free ranges may fit as well.
+    const found = new Set<bigint>();
+    while (!found.has(address) && found.size < 100) found.add(driver.malloc(0, unit));
+    assert(found.has(address), "the addresses are not handed out again");
     assertEquals(readBytes(driver, address, 1), Uint8Array.of(0));
     driver.memRelease(memory);
   },
