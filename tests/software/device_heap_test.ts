@@ -110,10 +110,9 @@ test("malloc returns null when the heap is full, and frees make room again", asy
   assertEquals(await takenOne(heapLimitBytes + 1), 0n);
   assertEquals(await takenOne(-1n), 0n);
   const half = heapLimitBytes / 2;
-  const [first, second, third] = await taken(4, half);
-  assertNotEquals(first, 0n);
-  assertNotEquals(second, 0n);
-  assertEquals(third, 0n);
+  // Two of four threads, whichever they are.
+  const [first, ...others] = (await taken(4, half)).filter((address) => address !== 0n);
+  assertEquals(others.length, 1);
   assertEquals(await takenOne(1), 0n);
   await run("drop", first!);
   const small = await taken(256, 16);
