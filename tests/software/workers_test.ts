@@ -179,8 +179,10 @@ test("the work of a stream goes on while this thread is busy: launches, fills, c
     using before = gpu.createEvent({ timing: true });
     using after = gpu.createEvent({ timing: true });
     const kernel = gpu.loadModule(programs["in loops"]!).kernel("kernel");
-    const words = new Uint32Array(host.buffer);
+    using laterHost = cuda.allocateHost(4 * count);
+    const [words, later] = [host, laterHost].map(({ buffer }) => new Uint32Array(buffer)) as [Uint32Array, Uint32Array];
     const expected = await run(cuda, programs["in loops"]!, 300);
+    const expectedLater = await run(cuda, programs["in loops"]!, 500);
     stream.synchronize();
     stream.record(before);
     stream.synchronize();
@@ -189,12 +191,24 @@ test("the work of a stream goes on while this thread is busy: launches, fills, c
     kernel.launch({ grid: blocks, block: blockSize, stream }, buffer, 300);
     stream.record(after);
     buffer.copyTo(copy, stream);
+    // Another stream waits for this one, and this one for that.
+    using other = gpu.createStream({ nonBlocking: true });
+    using copied = gpu.createEvent();
+    using added = gpu.createEvent();
+    stream.record(copied);
+    other.wait(copied);
+    kernel.launch({ grid: blocks, block: blockSize, stream: other }, buffer, 500);
+    other.record(added);
     copy.copyTo(host, stream);
+    stream.wait(added);
+    buffer.copyTo(laterHost, stream);
     // Nothing but other threads can do the work meanwhile.
     const start = performance.now();
-    while (Atomics.load(words, count - 1) !== expected[count - 1] && performance.now() - start < 30_000);
+    while (Atomics.load(later, count - 1) !== expectedLater[count - 1] && performance.now() - start < 30_000);
     assertEquals(words, expected);
+    assertEquals(later, expectedLater);
     stream.synchronize();
+    other.synchronize();
     assert(after.elapsedTime(before) > 0);
   });
 });

@@ -215,7 +215,7 @@ class Copies {
       let shared: SharedTransfer | undefined;
       const delegate = (after?: Delegated) => {
         const sharing = this.#core.sharing();
-        return shared = sharing && SharedTransfer.begin(transfer!, after?.job, sharing);
+        return shared = sharing && SharedTransfer.begin(transfer!, after?.jobs ?? [], sharing);
       };
       return this.#core.scheduler.enqueue(stream, () => {
         if (shared !== undefined) {

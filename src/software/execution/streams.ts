@@ -12,7 +12,7 @@ import { formatSeconds } from "../../support/printing.ts";
 import { areOrderedByDefaultStream } from "../../driver.ts";
 import type { StreamChoice } from "../schedule.ts";
 import { pause, pauseMilliseconds, Timer } from "../../support/waiting/timer.ts";
-import type { Job } from "./workers/job_board.ts";
+import { type Job, mostJobsBefore } from "./workers/job_board.ts";
 import { workerProgress } from "./workers/progress.ts";
 import type { Capture, CapturedRecord } from "./captures.ts";
 import { atNextTurn } from "../../support/waiting/waiting.ts";
@@ -24,8 +24,8 @@ export interface Awaited {
 
 /** The rest of an item of work, which other threads run. */
 export interface Delegated {
-  /** The job after which following work of the stream may begin. Undefined if no thread runs it anymore. */
-  readonly job: Job | undefined;
+  /** The jobs after which following work may begin. None if no thread runs it anymore. */
+  readonly jobs: readonly Job[];
   /** The time, as `performance.now()`, at which the last thread left it. Undefined until then. */
   readonly endTime: number | undefined;
   /** Whether no thread runs it anymore. The work's `run` must then be called to end it. */
@@ -129,10 +129,21 @@ export class Work {
     return this.#delegated;
   }
 
-  /** Gives the work to other threads, after other work. Returns whether they have taken it. */
+  /**
+   * Gives the work to other threads, after the work before it in its stream, if they run that. Returns whether they have
+   * taken it: not if it waits for other work that they do not run.
+   */
   delegateAfter(before: Delegated | undefined): boolean {
-    if (this.#delegate === undefined || this.#after.some(({ done }) => !done)) return false;
-    this.#delegated = this.#delegate(before);
+    if (this.#delegate === undefined) return false;
+    let awaited = before;
+    for (const other of this.#after) {
+      if (other.done) continue;
+      const delegated = other instanceof Work ? other.delegated : undefined;
+      if (delegated === undefined) return false;
+      awaited = awaited === undefined ? delegated : together(awaited, delegated);
+    }
+    if (awaited !== undefined && awaited.jobs.length > mostJobsBefore) return false;
+    this.#delegated = this.#delegate(awaited);
     if (this.#delegated === undefined) return false;
     this.#firstSliceEnd ??= performance.now();
     return true;
@@ -475,7 +486,10 @@ export class Scheduler {
     // An event record of another process has no position in the vector clocks, which only cover this process's streams.
     if (latest instanceof Work) stream.comeAfter(latest, event.cameAfter);
     if (latest === undefined || latest.done || (latest instanceof Work && latest.stream === stream)) return undefined;
-    return this.enqueue(stream, () => event.reached(), { after: [latest] });
+    return this.enqueue(stream, () => event.reached(), {
+      after: [latest],
+      delegate: (before) => before && passing(before),
+    });
   }
 
   /**
@@ -653,11 +667,28 @@ export class Scheduler {
   }
 }
 
-/** Returns what a record of an event delegates: nothing but that following work may begin after the work before it. */
-function passing(before: Delegated): Delegated {
-  const { job } = before;
+/** Returns what work awaits that waits for two others. */
+function together(first: Delegated, second: Delegated): Delegated {
   return {
-    job,
+    ...passing(first),
+    jobs: [...new Set([...first.jobs, ...second.jobs])],
+    get endTime() {
+      return Math.max(first.endTime ?? 0, second.endTime ?? 0) || undefined;
+    },
+    get isDone() {
+      return first.isDone && second.isDone;
+    },
+  };
+}
+
+/**
+ * Returns what a record of an event, or a wait for one, delegates: nothing but that following work may begin after what
+ * is before it.
+ */
+function passing(before: Delegated): Delegated {
+  const { jobs } = before;
+  return {
+    jobs,
     get endTime() {
       return before.endTime;
     },

@@ -140,11 +140,11 @@ class SlicedLaunch {
     const workers = this.#sharing?.()?.workers;
     if (workers?.areReady !== true) return undefined;
     const isWanted = after !== undefined || workers.takeAtOnce(this.#launch.kernel, this.#mayWait);
-    return isWanted ? this.#share(after?.job) : undefined;
+    return isWanted ? this.#share(after?.jobs) : undefined;
   }
 
-  /** Lets workers run the remaining blocks, after another job. Returns undefined if they cannot. */
-  #share(after?: Job): SharedLaunch | undefined {
+  /** Lets workers run the remaining blocks, after other jobs. Returns undefined if they cannot. */
+  #share(after: readonly Job[] = []): SharedLaunch | undefined {
     const sharing = this.#sharing?.();
     const launch = this.#launch;
     if (sharing === undefined || !sharing.workers.areReady || sharing.threads === 1) return undefined;

@@ -34,9 +34,11 @@ const header = {
 const jobFields = [
   /** What the job does, one of `jobKinds`. */
   "kind",
-  /** The job after which this one begins: its index plus 1, or 0, and its number. */
-  "afterIndex",
-  "afterNumber",
+  /** The jobs after which this one begins: the index plus 1 of each, or 0, and its number. */
+  "firstBefore",
+  "firstBeforeNumber",
+  "secondBefore",
+  "secondBeforeNumber",
   /** Of a copy or a fill, the offsets in linear memory, the sizes in bytes of the whole and of a value, and the value. */
   "from",
   "to",
@@ -83,8 +85,20 @@ const jobFields = [
 
 const threadsField = jobFields.indexOf("threads");
 const numberField = jobFields.indexOf("number");
-const afterIndexField = jobFields.indexOf("afterIndex");
-const afterNumberField = jobFields.indexOf("afterNumber");
+const firstBefore = jobFields.indexOf("firstBefore");
+
+/** The maximum number of jobs after which a job begins. */
+export const mostJobsBefore = 2;
+
+/** Returns the fields that say after which jobs a job begins, at most two. */
+export function fieldsOfBefore([first, second]: readonly Job[]): Partial<JobFields> {
+  return {
+    firstBefore: first === undefined ? 0 : first.index + 1,
+    firstBeforeNumber: first?.number ?? 0,
+    secondBefore: second === undefined ? 0 : second.index + 1,
+    secondBeforeNumber: second?.number ?? 0,
+  };
+}
 
 /** What jobs do. */
 export const jobKinds = { launch: 0, copy: 1, fill: 2 } as const;
@@ -239,8 +253,8 @@ export class Job {
   readonly #counters: number;
   readonly #state: number;
   readonly #fields: number;
-  /** The job after which this one begins, or another one did. */
-  #before: Job | undefined;
+  /** The jobs after which this one begins, or another one in its place did. */
+  readonly #before: Job[] = [];
 
   constructor(board: JobBoard, index: number) {
     this.index = index;
@@ -320,15 +334,22 @@ export class Job {
   }
 
   /**
-   * Whether the job may begin: the one before it is done. If that one has failed, the main thread closes this one before
+   * Whether the job may begin: those before it are done. If one of them has failed, the main thread closes this one before
    * it opens another one in its place.
    */
   get isReady(): boolean {
+    return this.#isDone(0) && this.#isDone(1);
+  }
+
+  /** Whether one of the jobs before this one is done, or there is none. */
+  #isDone(place: number): boolean {
     const { words } = this.#board;
-    const index = words[this.#fields + afterIndexField]!;
+    const field = this.#fields + firstBefore + 2 * place;
+    const index = words[field]!;
     if (index === 0) return true;
-    const before = this.#before?.index === index - 1 ? this.#before : (this.#before = new Job(this.#board, index - 1));
-    if (before.number !== words[this.#fields + afterNumberField]! >>> 0) return true;
+    let before = this.#before[place];
+    if (before?.index !== index - 1) this.#before[place] = before = new Job(this.#board, index - 1);
+    if (before.number !== words[field + 1]! >>> 0) return true;
     const ended = Atomics.load(words, before.#state + state.ended);
     return ended === 1 || ended === 0 && before.isOver && !before.hasFault && !before.isStopped;
   }

@@ -28,8 +28,8 @@ export abstract class SharedJob implements Delegated {
     this.threads = threads;
   }
 
-  get job(): Job | undefined {
-    return this.#job;
+  get jobs(): readonly Job[] {
+    return this.#job === undefined ? [] : [this.#job];
   }
 
   get isDone(): boolean {

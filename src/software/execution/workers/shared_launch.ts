@@ -49,11 +49,11 @@ export class SharedLaunch extends SharedJob {
   /**
    * Shares the blocks of a launch from the one with a number on. Returns undefined if there is no room for it.
    *
-   * @param options.after the job after which the blocks may run
+   * @param options.after the jobs after which the blocks may run
    */
   static begin(
     shared: LaunchOfMain,
-    { first, after }: { first: number; after: Job | undefined },
+    { first, after }: { first: number; after: readonly Job[] },
     { workers, threads, isAwaited, linearMemory }: LaunchSharing,
   ): SharedLaunch | undefined {
     const { kernel: { compiled: { usesHeap } }, place: { bounds } } = shared.launch;

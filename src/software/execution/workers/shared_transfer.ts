@@ -41,11 +41,11 @@ export class SharedTransfer extends SharedJob {
   /** Shares a transfer. Returns undefined if there is no room for it, or if it is too short to be worth it. */
   static begin(
     transfer: Transfer,
-    after: Job | undefined,
+    after: readonly Job[],
     sharing: LaunchSharing,
   ): SharedTransfer | undefined {
     const { byteLength } = transfer;
-    if (byteLength === 0 || after === undefined && byteLength < leastSharedBytes) return undefined;
+    if (byteLength === 0 || after.length === 0 && byteLength < leastSharedBytes) return undefined;
     // Counting the threads takes a while for the first time.
     if (!sharing.workers.areReady || sharing.threads === 1) return undefined;
     const { workers, threads, isAwaited, linearMemory } = sharing;

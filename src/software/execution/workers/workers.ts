@@ -15,7 +15,7 @@ import { blockMemorySizes, placeBytes } from "../residency/block_places.ts";
 import { fittingBlocks } from "../residency/resident_blocks.ts";
 import { pause } from "../../../support/waiting/timer.ts";
 import { sliceMilliseconds } from "../launching/pace.ts";
-import { Job, JobBoard, jobCount, type JobFields } from "./job_board.ts";
+import { fieldsOfBefore, Job, JobBoard, jobCount, type JobFields } from "./job_board.ts";
 import { type FromWorker, type ToWorker, type WorkerPort, type WorkerThreads, workerThreads } from "./messages.ts";
 import { workerProgram } from "./program.ts";
 import { workerProgress } from "./progress.ts";
@@ -51,8 +51,8 @@ export interface SharableLaunch {
 interface JobOptions extends Pick<JobFields, "threads" | "heap" | "conditions" | "printLimit"> {
   /** The number of the first block. */
   readonly first: number;
-  /** The job after which the blocks may run. */
-  readonly after: Job | undefined;
+  /** The jobs after which the blocks may run. */
+  readonly after: readonly Job[];
   /** The number of workers to wake. */
   readonly workers: number;
 }
@@ -266,8 +266,7 @@ export class Workers implements PageHolder {
       mostResidents: places!.blocks,
       places: places!.begin,
       placesBytes: places!.byteLength,
-      afterIndex: after === undefined ? 0 : after.index + 1,
-      afterNumber: after?.number ?? 0,
+      ...fieldsOfBefore(after),
       ...fields,
     }, { first, end: grid[0] * grid[1] * grid[2], workers });
     return job;
@@ -276,14 +275,13 @@ export class Workers implements PageHolder {
   /** Opens a job for a copy or a fill. Returns undefined if there is no room for it. */
   openTransfer(
     transfer: Partial<JobFields>,
-    { parts, after, threads, workers }: { parts: number; after: Job | undefined; threads: number; workers: number },
+    { parts, after, threads, workers }: { parts: number; after: readonly Job[]; threads: number; workers: number },
   ): Job | undefined {
     const job = this.#closed.pop();
     job?.open({
       ...transfer,
       number: this.#lastNumber = (this.#lastNumber + 1) >>> 0,
-      afterIndex: after === undefined ? 0 : after.index + 1,
-      afterNumber: after?.number ?? 0,
+      ...fieldsOfBefore(after),
       threads,
     }, { first: 0, end: parts, workers });
     return job;
