@@ -126,7 +126,7 @@ for (const [said, length] of [["", 100], ["GET /metr", 100], [request, 100], [re
   leakTest(`${name} of ${length} bytes`, async () => {
     const text = "x".repeat(length);
     const countSockets = () => countResources().get("socket") ?? 0;
-    await using server = await serveMetrics(0, () => text, { timeout: 1000 });
+    await using server = await serveMetrics(0, () => text, { timeout: 3000 });
     const before = countSockets();
     await using hogs = startHostile("metrics_hogs.py", [
       new URL(server.url).port,

@@ -77,7 +77,8 @@ testSoftware("freeing page-locked memory waits for all work of the devices", asy
   host[Symbol.dispose]();
   assertEquals(indexOfOther(await target.read(Uint8Array), 4), -1);
   const unused = cuda.allocateHost(4);
-  source.fill(2);
+  // So many that other threads do not do them all before the stream is asked.
+  for (let value = 0; value < 40; value++) source.fill(value);
   assertEquals(stream.query(), false);
   unused[Symbol.dispose]();
   assertEquals(stream.query(), true);
