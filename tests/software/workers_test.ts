@@ -4,6 +4,7 @@ import { performance } from "node:perf_hooks";
 import { ptx as matrixMultiplyPtx } from "../../kernels/matrix_multiply.ts";
 import { Job, JobBoard, type JobFields } from "../../src/software/execution/workers/job_board.ts";
 import { processWorkers, sharingPolicy } from "../../src/software/execution/workers/workers.ts";
+import { type Delegated, Event, Scheduler, Stream } from "../../src/software/execution/streams.ts";
 import { LinearMemory } from "../../src/software/memory/linear_memory.ts";
 import { SoftwareDriver } from "../../src/software/software_driver.ts";
 import { Cuda } from "../../src/objects/cuda.ts";
@@ -211,6 +212,40 @@ test("the work of a stream goes on while this thread is busy: launches, fills, c
     other.synchronize();
     assert(after.elapsedTime(before) > 0);
   });
+});
+
+test("work after a record does not wait for what takes the place of the closed job before the record", () => {
+  const scheduler = new Scheduler(() => {});
+  const stream = new Stream(0, { isBlocking: false });
+  scheduler.addStream(stream);
+  const job = new Job(new JobBoard(), 0);
+  let isDone = false;
+  const delegated: Delegated = {
+    get jobs() {
+      return isDone ? [] : [job];
+    },
+    get isDone() {
+      return isDone;
+    },
+    endTime: undefined,
+    isStarved: false,
+    help: () => false,
+    stop() {},
+    cancel() {},
+  };
+  const jobsBefore: (readonly Job[] | undefined)[] = [];
+  const delegate = (after: Delegated | undefined) => void jobsBefore.push(after?.jobs);
+  const first = scheduler.enqueue(stream, () => {}, { delegate: () => delegated });
+  const record = scheduler.record(new Event(0, 0), stream);
+  scheduler.enqueue(stream, () => {}, { delegate });
+  isDone = true;
+  scheduler.step();
+  assertEquals([first.done, record.done], [true, false]);
+  const other = new Stream(0, { isBlocking: false });
+  scheduler.addStream(other);
+  scheduler.enqueue(other, () => {}, { after: [record], delegate });
+  assertEquals(jobsBefore, [[job], []]);
+  scheduler.close();
 });
 
 test("of the blocks that fault, the lowest is named, as with one thread", async () => {

@@ -140,7 +140,7 @@ export class Work {
       if (other.done) continue;
       const delegated = other instanceof Work ? other.delegated : undefined;
       if (delegated === undefined) return false;
-      awaited = awaited === undefined ? delegated : together(awaited, delegated);
+      awaited = awaited === undefined ? delegated : passing(awaited, delegated);
     }
     if (awaited !== undefined && awaited.jobs.length > mostJobsBefore) return false;
     this.#delegated = this.#delegate(awaited);
@@ -667,33 +667,20 @@ export class Scheduler {
   }
 }
 
-/** Returns what work awaits that waits for two others. */
-function together(first: Delegated, second: Delegated): Delegated {
-  return {
-    ...passing(first),
-    jobs: [...new Set([...first.jobs, ...second.jobs])],
-    get endTime() {
-      return Math.max(first.endTime ?? 0, second.endTime ?? 0) || undefined;
-    },
-    get isDone() {
-      return first.isDone && second.isDone;
-    },
-  };
-}
-
 /**
  * Returns what a record of an event, or a wait for one, delegates: nothing but that following work may begin after what
- * is before it.
+ * is before it. The jobs are those that are still open, because others may take the places of closed ones.
  */
-function passing(before: Delegated): Delegated {
-  const { jobs } = before;
+function passing(...before: readonly Delegated[]): Delegated {
   return {
-    jobs,
+    get jobs() {
+      return [...new Set(before.flatMap(({ jobs }) => jobs))];
+    },
     get endTime() {
-      return before.endTime;
+      return Math.max(...before.map(({ endTime = 0 }) => endTime)) || undefined;
     },
     get isDone() {
-      return before.isDone;
+      return before.every(({ isDone }) => isDone);
     },
     isStarved: false,
     help: () => false,

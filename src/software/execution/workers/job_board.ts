@@ -204,8 +204,9 @@ export class JobBoard {
     Atomics.sub(this.words, header.openJobs, 1);
   }
 
-  /** Wakes all idle workers, because jobs may begin that had to wait for another one. */
-  wakeAll(): void {
+  /** Wakes all idle workers if jobs may begin that had to wait for another one. */
+  wakeForNext(): void {
+    if (!this.hasSeveralJobs) return;
     Atomics.add(this.words, header.opened, 1);
     Atomics.notify(this.words, header.opened);
   }
@@ -294,8 +295,7 @@ export class Job {
   /** Closes the job. Blocks until no worker runs it, which they then never do again. */
   close(): void {
     const { words } = this.#board;
-    const isComplete = this.isOver && !this.hasFault && !this.isStopped;
-    Atomics.store(words, this.#state + state.ended, isComplete ? 1 : 2);
+    Atomics.store(words, this.#state + state.ended, this.#isComplete ? 1 : 2);
     this.stop();
     Atomics.store(words, this.#state + state.open, 0);
     this.#board.noteClosed();
@@ -351,7 +351,12 @@ export class Job {
     if (before?.index !== index - 1) this.#before[place] = before = new Job(this.#board, index - 1);
     if (before.number !== words[field + 1]! >>> 0) return true;
     const ended = Atomics.load(words, before.#state + state.ended);
-    return ended === 1 || ended === 0 && before.isOver && !before.hasFault && !before.isStopped;
+    return ended === 1 || ended === 0 && before.#isComplete;
+  }
+
+  /** Whether all of the job was done. */
+  get #isComplete(): boolean {
+    return this.isOver && !this.hasFault && !this.isStopped;
   }
 
   /** Whether a thread can begin to run the job. */

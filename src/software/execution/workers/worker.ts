@@ -381,7 +381,7 @@ function runJobs(): "none" | "some" | "stuck" {
     if (runner?.hasResidents) continue;
     const isLast = job.leave(BigInt(Math.round((performance.now() + originOffset) * 1e6)));
     if (!isLast || job.hasBlocks) continue;
-    if (board.hasSeveralJobs) board.wakeAll();
+    board.wakeForNext();
     progress.advance();
   }
   return !hasRun ? "none" : isStuck ? "stuck" : "some";

@@ -133,7 +133,7 @@ export class Workers implements PageHolder {
 
   /** Wakes all idle workers if jobs may begin that had to wait for another one. */
   wakeForNext(): void {
-    if (this.#board.hasSeveralJobs) this.#board.wakeAll();
+    this.#board.wakeForNext();
   }
 
   /** The number of times that a worker has looked for another job, modulo 2^32. */
