@@ -12,6 +12,7 @@ import { formatSeconds } from "../../support/printing.ts";
 import { areOrderedByDefaultStream } from "../../driver.ts";
 import type { StreamChoice } from "../schedule.ts";
 import { pause, pauseMilliseconds, Timer } from "../../support/waiting/timer.ts";
+import { sliceMilliseconds } from "./launching/pace.ts";
 import { type Job, mostJobsBefore } from "./workers/job_board.ts";
 import { workerProgress } from "./workers/progress.ts";
 import type { Capture, CapturedRecord } from "./captures.ts";
@@ -60,7 +61,6 @@ export interface WorkOptions {
 }
 
 const nothing: readonly Awaited[] = [];
-const sliceMilliseconds = 4;
 /** The time in milliseconds after which the main thread looks again at work of other threads, whatever happens. */
 const longestWait = 50;
 /** The interval in milliseconds at which the state of other processes is polled. */

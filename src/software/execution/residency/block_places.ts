@@ -38,7 +38,8 @@ const alignment = 1024;
  */
 const mostKeptBytes = 2 ** 24;
 
-function aligned(byteLength: number): number {
+/** Rounds the size of a part of a block's memory up to the alignment of the parts. */
+export function alignedBytes(byteLength: number): number {
   return Math.ceil(byteLength / alignment) * alignment;
 }
 
@@ -107,11 +108,11 @@ export class BlockPlaces {
       this.#reserved.push({ begin, byteLength });
       this.#count += count;
       for (let index = count - 1; index >= 0; index--) {
-        const sharedBegin = begin + index * own + aligned(sharedSpan.reserved);
-        const threadsBegin = sharedBegin + aligned(shared);
-        const localBegin = threadsBegin + aligned(threads);
+        const sharedBegin = begin + index * own + alignedBytes(sharedSpan.reserved);
+        const threadsBegin = sharedBegin + alignedBytes(shared);
+        const localBegin = threadsBegin + alignedBytes(threads);
         const place = { shared: sharedBegin, threads: threadsBegin, local: localBegin };
-        this.#free.push({ ...place, saved: localBegin + aligned(local) });
+        this.#free.push({ ...place, saved: localBegin + alignedBytes(local) });
       }
       return;
     }
@@ -177,7 +178,8 @@ export function hasRoomFor(linearMemory: LinearMemory, blocks: number, sizes: Bl
 
 /** Returns the total size of a block's memory in bytes. */
 export function placeBytes({ shared, threads, local, saved }: BlockMemorySizes): number {
-  return aligned(sharedSpan.reserved) + aligned(shared) + aligned(threads) + aligned(local) + aligned(saved);
+  return alignedBytes(sharedSpan.reserved) + alignedBytes(shared) + alignedBytes(threads) + alignedBytes(local) +
+    alignedBytes(saved);
 }
 
 /**

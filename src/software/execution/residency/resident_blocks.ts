@@ -18,6 +18,7 @@ import {
   stopIfDeadlocked,
 } from "../launching/launch_state.ts";
 import { type FaultReport, KernelStop, markLine, stuckMark, type WaitingBlocks } from "../faults/kernel_fault.ts";
+import { sliceMilliseconds } from "../launching/pace.ts";
 import { activeBlocks } from "../../software_device.ts";
 import { multiProcessorCount } from "../../abi/launch_record.ts";
 import type { ScratchOwner } from "../../memory/linear_memory.ts";
@@ -52,7 +53,6 @@ const weightOfStuckTurn = 4;
  * turn itself takes: about as long as this many steps.
  */
 const stepsOfTurn = 512;
-const sliceMilliseconds = 4;
 
 /** Runs the blocks of a launch in time slices, starting with the first block that waits for other blocks. */
 export class ResidentBlocks implements ScratchOwner {

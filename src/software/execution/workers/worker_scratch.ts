@@ -7,11 +7,8 @@
 import { sharedSpan } from "../../abi/addresses.ts";
 import { launchRecordByteLength, threadRecordByteLength } from "../../abi/launch_record.ts";
 import type { ScratchRanges } from "../../memory/memory_layout.ts";
+import { alignedBytes } from "../residency/block_places.ts";
 import type { JobFields } from "./job_board.ts";
-
-/** The alignment of the ranges in bytes. A multiple of the alignment of all variables. */
-const alignment = 1024;
-const aligned = (byteLength: number) => Math.ceil(byteLength / alignment) * alignment;
 
 /** The sizes in bytes of the ranges of a thread that runs blocks of a launch, and the number of a block's threads. */
 export interface ScratchSizes {
@@ -23,11 +20,11 @@ export interface ScratchSizes {
 
 /** Returns the size in bytes of the scratch ranges of one worker. */
 export function scratchBytesOf({ shared, threads, local }: ScratchSizes): number {
-  return sharedOffset + aligned(shared) + aligned(threads * threadRecordByteLength) + aligned(local);
+  return sharedOffset + alignedBytes(shared) + alignedBytes(threads * threadRecordByteLength) + alignedBytes(local);
 }
 
 /** The offset of the block's shared memory, after the launch record and the reserved part of shared memory. */
-const sharedOffset = aligned(launchRecordByteLength) + aligned(sharedSpan.reserved);
+const sharedOffset = alignedBytes(launchRecordByteLength) + alignedBytes(sharedSpan.reserved);
 
 /** Returns the scratch ranges of a worker that runs a job. */
 export function scratchOfWorker(
@@ -36,8 +33,8 @@ export function scratchOfWorker(
 ): ScratchRanges {
   const launch = scratchBegin + worker * scratchBytes;
   const shared = launch + sharedOffset;
-  const threads = shared + aligned(sharedBytes);
-  const local = threads + aligned(blockX * blockY * blockZ * threadRecordByteLength);
+  const threads = shared + alignedBytes(sharedBytes);
+  const local = threads + alignedBytes(blockX * blockY * blockZ * threadRecordByteLength);
   return {
     parameters: { begin: parameters },
     launch: { begin: launch },
