@@ -212,16 +212,11 @@ class Copies {
   ): GraphOperation {
     const enqueue = (stream: Stream): Work => {
       let done = 0;
-      let shared: SharedTransfer | undefined;
       const delegate = (after?: Delegated) => {
         const sharing = this.#core.sharing();
-        return shared = sharing && SharedTransfer.begin(transfer!, after?.jobs ?? [], sharing);
+        return sharing && SharedTransfer.begin(transfer!, after?.jobs ?? [], sharing);
       };
       return this.#core.scheduler.enqueue(stream, () => {
-        if (shared !== undefined) {
-          shared.end();
-          return true;
-        }
         const end = Math.min(done + maximum, length);
         slice(done, end);
         done = end;

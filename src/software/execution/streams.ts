@@ -29,8 +29,10 @@ export interface Delegated {
   readonly jobs: readonly Job[];
   /** The time, as `performance.now()`, at which the last thread left it. Undefined until then. */
   readonly endTime: number | undefined;
-  /** Whether no thread runs it anymore. The work's `run` must then be called to end it. */
+  /** Whether no thread runs it anymore. */
   readonly isDone: boolean;
+  /** Ends it when it is done. Throws if it has failed. Without this method, the work's `run` ends the work. */
+  end?(): void;
   /** Whether no thread has begun to run it for some time, because all of them are busy. */
   readonly isStarved: boolean;
   /**
@@ -151,6 +153,11 @@ export class Work {
 
   /** Runs a slice of the work. Returns whether the work is done. */
   run(): boolean {
+    if (this.#delegated?.end !== undefined) {
+      this.#delegated.end();
+      this.#delegated = undefined;
+      return true;
+    }
     const result = this.#run!();
     this.#delegated = isDelegated(result) ? result : undefined;
     const isDone = this.#delegated === undefined && result !== false;

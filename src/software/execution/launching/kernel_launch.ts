@@ -67,8 +67,6 @@ class SlicedLaunch {
   readonly #mayWait: boolean;
   /** The blocks that wait for each other. Undefined unless a block has waited for other blocks. */
   #residents: ResidentBlocks | undefined;
-  /** The remaining blocks, if worker threads run them. */
-  #shared: SharedLaunch | undefined;
 
   constructor(
     launch: LaunchRecord<SoftwareKernel>,
@@ -86,10 +84,6 @@ class SlicedLaunch {
   }
 
   run(): boolean | Delegated {
-    if (this.#shared !== undefined) {
-      this.#shared.end();
-      return true;
-    }
     try {
       return this.#residents?.run() ?? this.delegate() ?? this.#runSlice();
     } catch (error) {
@@ -151,7 +145,7 @@ class SlicedLaunch {
     const { geometry: { block }, kernel: { compiled } } = launch;
     const first = launch.numberOfBlock(this.#index);
     const localBytes = threadMemoryBytes(compiled, block[0] * block[1] * block[2]);
-    return this.#shared = SharedLaunch.begin(
+    return SharedLaunch.begin(
       { launch, gang: this.#gang, localBytes, runner: this.#runner, mayWait: this.#mayWait },
       { first, after },
       sharing,
