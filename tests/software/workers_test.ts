@@ -2,7 +2,7 @@
 import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
 import { performance } from "node:perf_hooks";
 import { ptx as matrixMultiplyPtx } from "../../kernels/matrix_multiply.ts";
-import { Job, JobBoard, type JobFields } from "../../src/software/execution/workers/job_board.ts";
+import { fieldsOfBefore, Job, JobBoard, type JobFields } from "../../src/software/execution/workers/job_board.ts";
 import { processWorkers, sharingPolicy } from "../../src/software/execution/workers/workers.ts";
 import { type Delegated, Event, Scheduler, Stream } from "../../src/software/execution/streams.ts";
 import { LinearMemory } from "../../src/software/memory/linear_memory.ts";
@@ -360,6 +360,20 @@ test("the event loop runs while other threads run a kernel", async () => {
     }
     assert(turns > 100, `${turns} turns in ${performance.now() - start} ms`);
   });
+});
+
+test("the last thread that leaves a job wakes others for the next, also if it found nothing to do", () => {
+  const board = new JobBoard();
+  const [job, next] = [new Job(board, 0), new Job(board, 1)];
+  job.open({ number: 1, threads: 2 }, { first: 0, end: 1, workers: 0 });
+  next.open({ number: 2, threads: 2, ...fieldsOfBefore([job]) }, { first: 0, end: 1, workers: 0 });
+  assertEquals([job.join(), job.claim(1, 2), next.isReady], [true, true, false]);
+  const { opened } = board;
+  job.leave();
+  assertEquals([board.opened, next.isReady], [opened + 1, true]);
+  // Until such a thread has left, others find that the next job may not begin.
+  assertEquals(new Job(board, 0).join(), false);
+  assertEquals(board.opened, opened + 2);
 });
 
 test("no more threads join a job than may run it", () => {

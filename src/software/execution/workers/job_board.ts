@@ -425,7 +425,8 @@ export class Job {
   }
 
   /**
-   * Must be called by a thread that has joined. Returns whether it was the last.
+   * Must be called by a thread that has joined, or tried to. Returns whether it was the last. If so, and nothing is left
+   * to do, lets the jobs begin that come after this one.
    *
    * @param time the time in nanoseconds
    */
@@ -434,6 +435,7 @@ export class Job {
     if (time > this.#get("endTime")) this.#set("endTime", time);
     const isLast = Atomics.sub(words, this.#state + state.running, 1) === 1;
     if (!this.isOpen) Atomics.notify(words, this.#state + state.running);
+    if (isLast && !this.hasBlocks) this.#board.wakeForNext();
     return isLast;
   }
 

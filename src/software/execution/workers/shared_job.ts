@@ -59,7 +59,7 @@ export abstract class SharedJob implements Delegated {
     const start = performance.now();
     const hasRun = this.runParts(job);
     job.noteBusy(performance.now() - start);
-    if (job.leave(BigInt(Math.round(performance.now() * 1e6))) && !job.hasBlocks) this.workers.wakeForNext();
+    job.leave(BigInt(Math.round(performance.now() * 1e6)));
     return hasRun;
   }
 

@@ -380,9 +380,7 @@ function runJobs(): "none" | "some" | "stuck" {
     isStuck &&= runner?.isStuck === true;
     if (runner?.hasResidents) continue;
     const isLast = job.leave(BigInt(Math.round((performance.now() + originOffset) * 1e6)));
-    if (!isLast || job.hasBlocks) continue;
-    board.wakeForNext();
-    progress.advance();
+    if (isLast && !job.hasBlocks) progress.advance();
   }
   return !hasRun ? "none" : isStuck ? "stuck" : "some";
 }

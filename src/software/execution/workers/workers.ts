@@ -131,11 +131,6 @@ export class Workers implements PageHolder {
     return this.#board.whilePaused(run);
   }
 
-  /** Wakes all idle workers if jobs may begin that had to wait for another one. */
-  wakeForNext(): void {
-    this.#board.wakeForNext();
-  }
-
   /** The number of times that a worker has looked for another job, modulo 2^32. */
   get rounds(): number {
     return this.#board.rounds;
