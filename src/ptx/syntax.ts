@@ -217,7 +217,7 @@ export type Operand =
   | IntegerOperand
   | FloatOperand
   | AddressOperand
-  | TextureOperand
+  | CoordinatesOperand
   | VectorOperand
   | ListOperand
   | NotOperand
@@ -260,11 +260,14 @@ export interface AddressOperand {
 }
 
 /**
- * An operand of instructions on textures, surfaces and tensors, such as `[texture, sampler, {%f1, %f2}]` or
- * `{%r1, %r2, %r3, %r4}|%p1`. Its parts are not recorded, because no such instruction is supported.
+ * A texture, surface or tensor with coordinates, such as `[texture, {%f1, %f2}]`: an operand of instructions on these.
  */
-export interface TextureOperand {
-  readonly kind: "texture";
+export interface CoordinatesOperand {
+  readonly kind: "coordinates";
+  /** The register or the variable of the texture, surface or tensor. */
+  readonly base: NameOperand;
+  /** The operands that follow in the brackets: a sampler, if there is one, and the coordinates. */
+  readonly parts: readonly Operand[];
 }
 
 /** A vector, such as `{%r1, %r2}`. */
@@ -303,9 +306,9 @@ export interface SumOperand {
   readonly offset: bigint;
 }
 
-/** A pair of destinations, such as `%p1|%p2`. */
+/** A pair of destinations, such as `%p1|%p2` or `{%r1, %r2}|%p1`. */
 export interface PairOperand {
   readonly kind: "pair";
-  readonly first: NameOperand;
+  readonly first: NameOperand | VectorOperand;
   readonly second: NameOperand;
 }

@@ -288,19 +288,40 @@ test("parsePtx reads vectors of eight and 128-bit types", () => {
   assertEquals(vector?.kind === "vector" && vector.elements.length, 8);
 });
 
-test("operands of instructions on textures, surfaces and tensors are read, and not kept", () => {
-  const texture = { kind: "texture" };
+test("parsePtx reads textures, surfaces and tensors with coordinates", () => {
+  const name = (name: string) => ({ kind: "name", name, component: undefined });
+  const vector = (...names: string[]) => ({ kind: "vector", elements: names.map(name) });
+  const coordinates = (base: string, ...parts: unknown[]) => ({ kind: "coordinates", base: name(base), parts });
+  const texel = vector("%f1", "%f2", "%f3", "%f4");
   for (
-    const [text, at] of [
-      ["tex.2d.v4.f32.s32 {%f1, %f2, %f3, %f4}, [image, {%r1, %r2}]", 1],
-      ["tex.1d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [image, sampler, {%f5}], %f6", 1],
-      ["tex.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}|%p1, [image, {%f1, %f2}]", 0],
-      ["sust.b.1d.b32.trap [s, {%r1}], {%r2}", 0],
+    const [text, operands] of [
+      ["tex.2d.v4.f32.s32 {%f1, %f2, %f3, %f4}, [image, {%r1, %r2}]", [
+        texel,
+        coordinates("image", vector("%r1", "%r2")),
+      ]],
+      ["tex.1d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [image, sampler, {%f5}], %f6", [
+        texel,
+        coordinates("image", name("sampler"), vector("%f5")),
+        name("%f6"),
+      ]],
+      ["tex.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}|%p1, [image, {%f1, %f2}]", [
+        { kind: "pair", first: texel, second: name("%p1") },
+        coordinates("image", vector("%f1", "%f2")),
+      ]],
+      ["sust.b.1d.b32.trap [s, {%r1}], {%r2}", [coordinates("s", vector("%r1")), vector("%r2")]],
     ] as const
   ) {
-    assertEquals(parseBody(`${text};`)[0]!.operands[at], texture);
+    assertEquals(parseBody(`${text};`)[0]!.operands, operands as never);
   }
-  for (const text of ["tex.1d [image, {%r1};", "tex.1d [image, {%r1]};", "tex.1d [image, ];", "tex.1d {%r1}|, [a];"]) {
+  for (
+    const text of [
+      "tex.1d [image, {%r1};",
+      "tex.1d [image, {%r1]};",
+      "tex.1d [image, ];",
+      "tex.1d {%r1}|, [a];",
+      "tex.1d [image+4, {%r1}];",
+    ]
+  ) {
     assertThrows(() => parseBody(text), PtxError, "was expected");
   }
 });

@@ -208,8 +208,11 @@ export abstract class BodyResolver<Form extends InstructionRow> {
       }
       case "list":
         return { kind: "list", elements: operand.elements.map((element) => this.operand(element, where)) };
-      case "texture":
-        return this.#refuseTexture(where);
+      case "coordinates": {
+        if (where.form.traits.takesCoordinates !== true) this.#refuseCoordinates(where);
+        const base = this.#name(operand.base, where);
+        return { kind: "list", elements: [base, ...operand.parts.map((part) => this.operand(part, where))] };
+      }
     }
   }
 
@@ -230,7 +233,7 @@ export abstract class BodyResolver<Form extends InstructionRow> {
     return named === undefined ? this.outerName(name, where) : asOperand(named);
   }
 
-  #refuseTexture({ line, form: { syntax } }: OperandContext<Form>): never {
+  #refuseCoordinates({ line, form: { syntax } }: OperandContext<Form>): never {
     throw new PtxError(
       line,
       `cannot pass coordinates to "${syntax}": only instructions on textures, surfaces and tensors have them`,

@@ -136,6 +136,8 @@ export interface InstructionTraits {
   readonly dividesBlock?: (instruction: ResolvedInstruction) => boolean;
   /** Whether the instruction is a hint without observable effect, which the software device ignores. Default: no. */
   readonly hasNoEffect?: boolean;
+  /** Whether an operand in brackets is a texture, surface or tensor with coordinates. Default: no operand has any. */
+  readonly takesCoordinates?: boolean;
   /**
    * Whether a one-element vector operand is treated as a scalar. Default: it remains a vector, which many instructions
    * do not accept.

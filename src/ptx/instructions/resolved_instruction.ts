@@ -123,7 +123,10 @@ export type ResolvedOperand =
   | ResolvedAddress
   /** A vector. With `isWide`, a 128-bit register: the two 64-bit registers that hold its low and high halves. */
   | { readonly kind: "vector"; readonly elements: readonly ResolvedOperand[]; readonly isWide?: true }
-  /** The results or the arguments of a call. */
+  /**
+   * The results or the arguments of a call; or a texture, surface or tensor, followed by the other operands that are in
+   * brackets with it, such as a vector of coordinates.
+   */
   | { readonly kind: "list"; readonly elements: readonly ResolvedOperand[] }
   | { readonly kind: "not"; readonly register: Register }
   | { readonly kind: "pair"; readonly first: ResolvedOperand; readonly second: ResolvedOperand }

@@ -5,12 +5,12 @@
  */
 import type {
   AddressOperand,
+  CoordinatesOperand,
   ElementOperand,
   Instruction,
   NameOperand,
   Operand,
   Predicate,
-  TextureOperand,
 } from "../syntax.ts";
 import type { TokenReader } from "./token_reader.ts";
 
@@ -51,10 +51,8 @@ export class InstructionParser {
   #operand(takesLists: boolean): Operand {
     if (this.#reader.at("[")) return this.#address();
     if (this.#reader.accept("{")) {
-      const elements = this.#elements("}");
-      if (!this.#reader.accept("|")) return { kind: "vector", elements };
-      this.#name();
-      return { kind: "texture" };
+      const vector = { kind: "vector", elements: this.#elements("}") } as const;
+      return this.#reader.accept("|") ? { kind: "pair", first: vector, second: this.#name() } : vector;
     }
     if (takesLists && this.#reader.accept("(")) return { kind: "list", elements: this.#elements(")") };
     const operand = this.#element();
@@ -107,7 +105,7 @@ export class InstructionParser {
     return { kind: "name", name, component };
   }
 
-  #address(): AddressOperand | TextureOperand {
+  #address(): AddressOperand | CoordinatesOperand {
     this.#reader.expect("[");
     const isAbsolute = this.#reader.isAtConstant;
     if (!isAbsolute && this.#reader.token.kind !== "identifier") throw this.#reader.unexpected("an address");
@@ -115,18 +113,20 @@ export class InstructionParser {
       ? undefined
       : { kind: "name", name: this.#reader.identifier(), component: undefined } as const;
     const offset = isAbsolute ? this.#reader.wholeNumber() : this.#reader.offset();
-    if (this.#reader.at(",")) return this.#coordinates();
+    if (base !== undefined && offset === 0n && this.#reader.at(",")) return this.#coordinates(base);
     if (!this.#reader.accept("]")) throw this.#reader.unexpected('"+" or "]"');
     return { kind: "address", base, offset };
   }
 
-  /** Skips the sampler and coordinates that follow a texture, surface or tensor in brackets. */
-  #coordinates(): TextureOperand {
+  /** Parses the sampler and the coordinates that follow a texture, surface or tensor in brackets. */
+  #coordinates(base: NameOperand): CoordinatesOperand {
+    const parts: Operand[] = [];
     while (this.#reader.accept(",")) {
-      if (this.#reader.accept("{")) this.#elements("}");
-      else this.#element();
+      parts.push(
+        this.#reader.accept("{") ? { kind: "vector", elements: this.#elements("}") } : this.#element(),
+      );
     }
     this.#reader.expect("]");
-    return { kind: "texture" };
+    return { kind: "coordinates", base, parts };
   }
 }

@@ -222,6 +222,8 @@ function visitOperand(operand: Operand, visit: (name: string) => void): void {
   else if (operand.kind === "element") visit(operand.array.name);
   else if (operand.kind === "vector" || operand.kind === "list") {
     for (const element of operand.elements) visitOperand(element, visit);
+  } else if (operand.kind === "coordinates") {
+    for (const part of [operand.base, ...operand.parts]) visitOperand(part, visit);
   }
 }
 

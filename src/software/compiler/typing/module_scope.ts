@@ -166,6 +166,8 @@ function namesOf(operand: Operand): readonly NameOperand[] {
     case "vector":
     case "list":
       return operand.elements.flatMap(namesOf);
+    case "coordinates":
+      return [operand.base, ...operand.parts.flatMap(namesOf)];
     default:
       return [];
   }
