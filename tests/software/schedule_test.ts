@@ -1,6 +1,8 @@
 /** The order in which the software device does what it may do in any order. */
 import { assertEquals, assertThrows } from "@std/assert";
 import { type CudaStream, open, type OpenOptions } from "../../mod.ts";
+import { eventFlags } from "../../src/driver.ts";
+import { SoftwareDriver } from "../../src/software/software_driver.ts";
 import { startScript } from "../support/child_process.ts";
 import { test } from "../support/test.ts";
 
@@ -89,6 +91,19 @@ again:
     module.kernel("wait").launch({ grid: 1, block: 1, stream: isFirstWaiting ? first : second }, flag);
     module.kernel("raise").launch({ grid: 1, block: 1, stream: isFirstWaiting ? second : first }, flag);
     gpu.synchronize();
+  }
+});
+
+test("an event recorded for an idle device is complete, whichever device's streams a schedule prefers", () => {
+  for (const schedule of ["oldest", "newest", "random:1", "random:2", "random:3"] as const) {
+    const driver = new SoftwareDriver({ devices: 3, peers: true, schedule });
+    const events = driver.usedDevices().map((device) => {
+      const event = driver.eventCreateWithFlags(device, eventFlags.disableTiming);
+      driver.ctxRecordEvent(device, event);
+      return event;
+    });
+    assertEquals(events.map((event) => driver.eventQuery(event)), [true, true, true], schedule);
+    driver.close();
   }
 });
 

@@ -470,7 +470,8 @@ export class Scheduler {
 
   /**
    * Records an event after all work that was enqueued so far on the streams of the event's device. The record is
-   * enqueued on a new stream, so that it blocks no other stream.
+   * enqueued on a new stream, so that it blocks no other stream. If the device is idle, the event is complete at once,
+   * whatever work of other devices a schedule prefers.
    */
   recordDevice(event: Event): Work {
     const others = [...this.#streams.get(event.device)!];
@@ -483,6 +484,7 @@ export class Scheduler {
     }
     const work = this.record(event, stream, unfinished);
     event.isRecordedForDevice = true;
+    if (unfinished.length === 0 && this.#runSlice(work)) this.#finishFirst(stream);
     this.removeStream(stream);
     return work;
   }
