@@ -155,6 +155,7 @@ const faultErrorNumbers: ReadonlyMap<number, number> = new Map([
   [faultKind.outsideSharedSpan, cudaErrorNumbers.cudaErrorIllegalInstruction],
   [faultKind.noBarrier, cudaErrorNumbers.cudaErrorIllegalInstruction],
   [faultKind.noBarrierCount, cudaErrorNumbers.cudaErrorIllegalInstruction],
+  [faultKind.bulkSize, cudaErrorNumbers.cudaErrorIllegalInstruction],
   [faultKind.trap, cudaErrorNumbers.cudaErrorLaunchFailure],
   [faultKind.stackOverflow, cudaErrorNumbers.cudaErrorIllegalAddress],
   [faultKind.invalidFunction, cudaErrorNumbers.cudaErrorIllegalInstruction],

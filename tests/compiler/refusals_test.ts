@@ -25,7 +25,6 @@ const refused: Readonly<Record<string, readonly string[]>> = {
   "there is no engine for bulk and tensor copies": [
     "cp.async.bulk.commit_group;",
     "cp.async.bulk.prefetch.tensor.1d.L2.global.tile [%rd1, {%r2}];",
-    "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%rd1], %r2, [%r3];",
     "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%rd1], [%r1], %r2;",
     "cp.async.bulk.tensor.1d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%r1], [%rd1, {%r2}], [%r3];",
   ],

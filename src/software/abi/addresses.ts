@@ -81,6 +81,11 @@ export const faultKind = {
    * address.
    */
   noBarrierCount: 11,
+  /**
+   * The size of a bulk copy that the kernel read from a register is not a multiple of 16. The size is reported instead
+   * of an address.
+   */
+  bulkSize: 12,
   /** The kernel exceeded the step limit. Never reported by compiled code itself. */
   stepLimit: 8,
   /** The threads of the kernel wait for each other forever. Never reported by compiled code itself. */

@@ -55,7 +55,7 @@ export const manual: readonly ManualChapter[] = [
     `3 mov; 5 shfl; 6 shfl.sync; 7 prmt; 8 ld; 9 ld.global.nc; 10 ldu; 11 st; 12 st.async (modifier: async);
     13 st.bulk (modifier: bulk); 14 multimem; 15 prefetch, prefetchu; 16 applypriority; 17 discard; 18 createpolicy;
     19 isspacep; 20 cvta; 21 cvt; 22 cvt.pack; 23 mapa; 24 getctarank; 25.3.1 cp.async; 25.3.2 cp.async.commit_group;
-    25.3.3 cp.async.wait_group, cp.async.wait_all; 25.4.1 cp.async.bulk (modifier: bulk);
+    25.3.3 cp.async.wait_group, cp.async.wait_all; 25.4.1 cp.async.bulk;
     25.4.2 cp.reduce.async.bulk (modifier: reduce); 25.4.3 cp.async.bulk.prefetch;
     25.5.2 cp.async.bulk.tensor (modifier: bulk); 25.5.3 cp.reduce.async.bulk.tensor (modifier: reduce);
     25.5.4 cp.async.bulk.prefetch.tensor (modifier: bulk); 25.6.1 cp.async.bulk.commit_group (modifier: bulk);

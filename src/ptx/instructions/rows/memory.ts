@@ -27,7 +27,8 @@ export type DataMovementName =
   | Moves
   | Accesses
   | Conversions
-  | `cp.async${"" | ".bulk.prefetch" | ".commit_group" | ".wait"}`;
+  | `cp.async${"" | ".commit_group" | ".wait"}`
+  | `cp.async.bulk${" to shared" | ".prefetch"}`;
 
 /** The names of the instruction table's rows for fences and atomics. */
 export type AtomicName = "fence" | "atom" | "red";
@@ -143,6 +144,8 @@ const returningAtomic: InstructionTraits = {
 const reducingAtomic: InstructionTraits = { effects: ["reads", "writes"], access: "atomic", runsInGangs: true };
 /** The traits of an asynchronous copy from global to shared memory. */
 const asynchronousCopy: InstructionTraits = { effects: ["reads", "writes"] };
+/** The traits of a bulk copy, which also updates an `mbarrier`. */
+const bulkCopy: InstructionTraits = { effects: ["reads", "observes", "writes"] };
 /** The traits of a prefetch, which makes no memory access that a program can observe. */
 const prefetchHint: InstructionTraits = { ...performanceHint, access: "none" };
 
@@ -226,6 +229,13 @@ export const dataMovementRows: () => Rows<DataMovementName> = onFirstUse((): Row
       asynchronousCopy,
     )
   ).flatMap((each) => [each, withPolicy(each)]),
+  "cp.async.bulk to shared": [
+    row(
+      "cp.async.bulk.<space:shared::cta|shared::cluster>.global.mbarrier::complete_tx::bytes [d], [a], size, [mbar]",
+      "9.7.9.25.4.1",
+      bulkCopy,
+    ),
+  ].flatMap((each) => [each, withPolicy(each)]),
   "cp.async.bulk.prefetch": [row("cp.async.bulk.prefetch.L2.global [a], size", "9.7.9.25.4.3", prefetchHint)]
     .flatMap((each) => [each, withPolicy(each)]),
   "cp.async.commit_group": row("cp.async.commit_group", "9.7.9.25.3.2", { effects: ["orders"] }),

@@ -30,6 +30,8 @@ export type AddressHelper =
   | "findGeneric"
   | "findGenericOrReserved"
   | "checkBounded"
+  | "findBulkGlobal"
+  | "findBulkShared"
   | "checkParameterOrigin";
 
 /** Maps each name of an address helper to its builder. */
@@ -40,6 +42,8 @@ export const addressHelpers: Readonly<Record<AddressHelper, HelperBuilder>> = {
   findGeneric,
   findGenericOrReserved,
   checkBounded,
+  findBulkGlobal,
+  findBulkShared,
   checkParameterOrigin,
 };
 
@@ -323,6 +327,66 @@ function checkParameterOrigin(): HelperFunction {
   code.end().get(location);
   return {
     type: { parameters: ["i32", "i32", "i32", "i32", "i32", "i32"], results: ["i32"] },
+    locals: ["i32"],
+    code: code.finish(),
+  };
+}
+
+/**
+ * Builds the helper that finds a range of global memory that a bulk copy accesses. The helper faults if the range is
+ * misaligned or not within an allocation, and then reports the first 16 bytes that are not.
+ *
+ * The helper's parameters are the address, the size of the range in bytes, the encoded source location of an access to
+ * 16 bytes, the thread, and the offset of the bounds table. The helper returns the offset of the range in linear memory.
+ */
+function findBulkGlobal(): HelperFunction {
+  const [address, size, place, thread, bounds, begin, length, offset, bytes] = [0, 1, 2, 3, 4, 5, 6, 7, 8] as const;
+  const code = new CodeWriter();
+  pushBytes(code, place);
+  code.set(bytes);
+  pushFaultIfMisaligned(code, { address, bytes, place, thread });
+  code.get(size).ops("i32Eqz").if().get(address).ops("i32WrapI64", "return").end();
+  pushIsIn(code, address, addressBase);
+  code.if();
+  pushAllocation(code, { address, bounds, begin, length, offset });
+  code.if();
+  pushIsInside(code, { offset, bytes: size, length });
+  code.if().get(address).ops("i32WrapI64", "return").end();
+  pushIsInside(code, { offset, bytes, length });
+  code.if().get(address);
+  code.get(length).get(offset).ops("i32Sub").i32(-16).ops("i32And", "i64ExtendI32U", "i64Add").set(address).end();
+  code.end().end();
+  pushFault(code, { kind: faultKind.illegalAddress, address, place, thread });
+  return {
+    type: { parameters: ["i64", "i32", "i32", "i32", "i32"], results: ["i32"] },
+    locals: ["i32", "i32", "i32", "i32"],
+    code: code.finish(),
+  };
+}
+
+/**
+ * Builds the counterpart of `findBulkGlobal` for shared memory. Its last two parameters are the offset and the size of
+ * the block's shared memory.
+ */
+function findBulkShared(): HelperFunction {
+  const [address, size, place, thread, shared, sharedBytes, bytes] = [0, 1, 2, 3, 4, 5, 6] as const;
+  const code = new CodeWriter();
+  pushBytes(code, place);
+  code.set(bytes);
+  code.get(address).ops("i32WrapI64");
+  pushIsOutsideSharedSpan(code);
+  code.if();
+  pushFault(code, { kind: faultKind.outsideSharedSpan, address, place, thread });
+  code.end();
+  pushFaultIfMisaligned(code, { address, bytes, place, thread });
+  code.get(address).get(size).ops("i64ExtendI32U", "i64Add").get(sharedBytes).ops("i64ExtendI32U", "i64LeU");
+  code.get(address).get(sharedBytes).ops("i64ExtendI32U", "i64LeU", "i32And");
+  code.if().get(shared).get(address).ops("i32WrapI64", "i32Add", "return").end();
+  code.get(address).get(sharedBytes).ops("i64ExtendI32U", "i64LtU").if();
+  code.get(sharedBytes).i32(-16).ops("i32And", "i64ExtendI32U").set(address).end();
+  pushFault(code, { kind: faultKind.illegalAddress, address, place, thread });
+  return {
+    type: { parameters: ["i64", "i32", "i32", "i32", "i32", "i32"], results: ["i32"] },
     locals: ["i32"],
     code: code.finish(),
   };

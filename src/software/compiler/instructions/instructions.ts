@@ -89,7 +89,8 @@ import {
 import { setPredicate, setValue } from "./floats/comparison_instructions.ts";
 import { move, moveVector, selectByPredicate, selectBySign } from "./move_instructions.ts";
 import { funnelShift, logicalNot, logicOfThree, not, shift as shiftBits } from "./integers/logic_instructions.ts";
-import { awaitCopies, commitCopies, copyAsynchronously, prefetchBulk } from "./memory/asynchronous_copies.ts";
+import { awaitCopies, commitCopies, copyAsynchronously } from "./memory/asynchronous_copies.ts";
+import { copyBulkToShared, prefetchBulk } from "./memory/bulk_copies.ts";
 import {
   cacheHint,
   convertAddress,
@@ -346,6 +347,7 @@ const dataMovementLowerings = onFirstUse((): Lowerings<DataMovementName> => ({
   "cvt from 8 bits": convertFromEightBits,
   "cvt.pack": pack,
   "cp.async": copyAsynchronously,
+  "cp.async.bulk to shared": copyBulkToShared,
   "cp.async.bulk.prefetch": prefetchBulk,
   "cp.async.commit_group": commitCopies,
   "cp.async.wait": awaitCopies,

@@ -290,6 +290,14 @@ export class CodeWriter {
     return this;
   }
 
+  /**
+   * Appends a `memory.copy`, which pops the offsets of the destination and the source and the number of bytes to copy.
+   */
+  memoryCopy(): this {
+    this.#out.bytes([0xfc, 0x0a, 0x00, 0x00]);
+    return this;
+  }
+
   atomic(name: AtomicOpName, offset = 0): this {
     const [opcode, alignment] = atomicOp[name];
     this.#out.bytes([0xfe, opcode, alignment]);

@@ -57,6 +57,8 @@ export function describeFault(report: FaultReport, memory: LaunchMemory): string
       return `waits at barrier ${address}, but a block has the barriers 0 to 15`;
     case faultKind.noBarrierCount:
       return `waits at a barrier for ${BigInt.asIntN(32, address)} threads, but a barrier counts whole warps of 32`;
+    case faultKind.bulkSize:
+      return `copies ${address} bytes at once, but a bulk copy copies a multiple of 16 bytes`;
     default:
       return describeAccess(report, memory);
   }

@@ -72,6 +72,11 @@ export function pushLocation(e: FunctionEmitter, address: ResolvedAddress, acces
   if (address.base?.kind === "register") e.shadows?.require(address.base, "address");
   pushChecked(e, address, access);
   if (e.options.kernelChecks.has("memory")) checkStaysInOrigin(e, address, access);
+  reportAccess(e, access);
+}
+
+/** Emits code that reports an access, whose offset is on the stack and stays there, to the checks that observe it. */
+export function reportAccess(e: FunctionEmitter, access: CheckedAccess): void {
   const { space, bytes, operation, isStrong = false, order = 0 } = access;
   const isShared = space === "shared", isGlobal = space === "global" || space === "generic";
   const location = e.temporary("i32");
@@ -167,7 +172,7 @@ function isWithin(
 }
 
 /** Emits code that pushes an address as an i64, in the state space of the access. */
-function pushAddress(e: FunctionEmitter, { base, offset }: ResolvedAddress, space: string): void {
+export function pushAddress(e: FunctionEmitter, { base, offset }: ResolvedAddress, space: string): void {
   const { code } = e;
   if (base === undefined) {
     code.i64(offset);

@@ -17,9 +17,6 @@ import type { ResolvedAddress, ResolvedOperand } from "../../../../ptx/instructi
 import type { CodeWriter } from "../../webassembly/code_writer.ts";
 import type { MemoryOpName } from "../../webassembly/opcodes.ts";
 
-/** The maximum size in bytes that `ptxas` accepts for `cp.async.bulk.prefetch`. */
-const mostPrefetchedBytes = 2n ** 20n - 16n;
-
 /**
  * Emits code for `cp.async.ca` and `cp.async.cg`, which copy 4, 8 or 16 bytes. The trailing bytes may be filled with
  * zeros instead of being copied.
@@ -135,22 +132,6 @@ function copyWords(
     }
   }
 }
-
-/**
- * Emits code for `cp.async.bulk.prefetch`. The instruction is only a hint, so only its operands are checked. Like
- * `ptxas`, this does not check a size that is in a register.
- */
-export const prefetchBulk: Emit = (e, i) => {
-  const [source, size] = i.operands;
-  addressOperand(e, source);
-  const bytes = constantOf(size);
-  if (bytes === undefined) {
-    e.push(size, u32);
-    e.code.ops("drop");
-  } else if (bytes < 0n || bytes > mostPrefetchedBytes || bytes % 16n !== 0n) {
-    e.fail(`its size must be a multiple of 16 from 0 to ${mostPrefetchedBytes}`);
-  }
-};
 
 /** Emits code for `cp.async.commit_group`. */
 export const commitCopies: Emit = (e) => pushOrder(e, orderBits.commit);

@@ -116,6 +116,23 @@ export function transact(completes: boolean): Emit {
   };
 }
 
+/** Emits code that completes a number of bytes, which a local holds, at the barrier at an address in shared memory. */
+export function completeBytes(
+  e: FunctionEmitter,
+  operand: ResolvedOperand | undefined,
+  { bytes }: { readonly bytes: number },
+): void {
+  const { release, phased, strong } = orderBits;
+  pushLocation(e, addressOperand(e, operand), {
+    space: "shared",
+    bytes: 8,
+    operation: "atomic",
+    order: strong | release | phased,
+  });
+  e.code.i64(0n).i64(0n).i64(0n).get(bytes).ops("i64ExtendI32U", "i64Sub");
+  e.callHelper("arriveInMemory").ops("drop");
+}
+
 /**
  * Emits code for `mbarrier.test_wait` and `mbarrier.try_wait`, which return whether a phase has completed. The phase is
  * given by a state or a parity. Only the current phase and the previous one can be tested.
