@@ -22,18 +22,16 @@ const refused: Readonly<Record<string, readonly string[]>> = {
     "sust.b.1d.b32.trap [%rd1, {%r1}], {%r2};",
     "tex.grad.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, {%f1, %f2}], {%f3, %f4}, {%f5, %f5};",
   ],
-  "there is no engine for bulk and tensor copies": [
-    "cp.async.bulk.commit_group;",
+  "there are no tensor maps": [
+    "tensormap.replace.tile.rank.global.b1024.b32 [%rd1], 1;",
+    "prefetch.tensormap [%rd1];",
     "cp.async.bulk.prefetch.tensor.1d.L2.global.tile [%rd1, {%r2}];",
-    "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%rd1], [%r1], %r2;",
     "cp.async.bulk.tensor.1d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%r1], [%rd1, {%r2}], [%r3];",
   ],
-  "there are no tensor maps": ["tensormap.replace.tile.rank.global.b1024.b32 [%rd1], 1;", "prefetch.tensormap [%rd1];"],
-  "there is no multicast memory": ["multimem.ld_reduce.relaxed.sys.global.add.u32 %r1, [%rd1];"],
-  "asynchronous stores and reductions are not supported": [
-    "st.async.shared::cluster.mbarrier::complete_tx::bytes.u32 [%rd1], %r1, [%rd2];",
-    "red.async.relaxed.cluster.global.add.u32 [%rd1], %r1;",
+  "there are no clusters of several blocks": [
+    "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%r1], [%rd1], %r2, [%r3], %h1;",
   ],
+  "there is no multicast memory": ["multimem.ld_reduce.relaxed.sys.global.add.u32 %r1, [%rd1];"],
   "need a GPU of sm_100 or newer": [
     "ld.global.v4.b64 {%rd1, %rd2, %rd3, %rd4}, [%rd1];",
     "st.global.v4.f64 [%rd1], {%fd1, %fd2, %fd3, %fd4};",
@@ -41,6 +39,9 @@ const refused: Readonly<Record<string, readonly string[]>> = {
   "it needs a GPU of sm_100 or newer, and this device is one of sm_90": [
     "clusterlaunchcontrol.try_cancel.async.shared::cta.b128 [%rd1], [%rd2];",
     "st.bulk.weak.shared::cta [%rd1], %rd2, 0;",
+    "st.async.mmio.release.sys.global.u32 [%rd1], %r1;",
+    "red.async.mmio.release.gpu.global.add.s64 [%rd1], %rd2;",
+    "cp.async.bulk.global.shared::cta.bulk_group.cp_mask [%rd1], [%r1], 16, %h1;",
     "cvt.rs.f16x2.f32 %r1, %f1, %f2, %r2;",
     "cvt.rn.satfinite.e2m1x2.f32 %h1, %f1, %f2;",
     "cvt.rn.f16x2.e3m2x2 %r1, %h1;",

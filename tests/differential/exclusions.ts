@@ -67,7 +67,12 @@ export const exclusions: readonly Exclusion[] = [
       "they need whole warps, and rows in shared memory: tests/compiler/matrices_test.ts follows the manual, and " +
       "Triton's kernels in tests/corpus use them",
   },
-  { opcodes: ["cp"], reason: "memory: copies and prefetches do not change the bits" },
+  { opcodes: ["cp", "tensormap"], reason: "memory: copies and prefetches do not change the bits" },
+  {
+    opcodes: ["red"],
+    modifiers: ["async", "mbarrier::complete_tx::bytes"],
+    reason: "they update memory as red does, and tests/compiler/instructions/bulk_copies_test.ts compares them with it",
+  },
   {
     opcodes: ["cvta", "isspacep", "alloca", "stacksave", "stackrestore", "mapa", "getctarank"],
     reason: "addresses differ between devices",

@@ -52,14 +52,14 @@ export const manual: readonly ManualChapter[] = [
   chapter("9.7.8 Logic and shift", "1 and; 2 or; 3 xor; 4 not; 5 cnot; 6 lop3; 7 shf; 8 shl; 9 shr"),
   chapter(
     "9.7.9 Data movement and conversion",
-    `3 mov; 5 shfl; 6 shfl.sync; 7 prmt; 8 ld; 9 ld.global.nc; 10 ldu; 11 st; 12 st.async (modifier: async);
+    `3 mov; 5 shfl; 6 shfl.sync; 7 prmt; 8 ld; 9 ld.global.nc; 10 ldu; 11 st; 12 st.async;
     13 st.bulk (modifier: bulk); 14 multimem; 15 prefetch, prefetchu; 16 applypriority; 17 discard; 18 createpolicy;
     19 isspacep; 20 cvta; 21 cvt; 22 cvt.pack; 23 mapa; 24 getctarank; 25.3.1 cp.async; 25.3.2 cp.async.commit_group;
     25.3.3 cp.async.wait_group, cp.async.wait_all; 25.4.1 cp.async.bulk;
-    25.4.2 cp.reduce.async.bulk (modifier: reduce); 25.4.3 cp.async.bulk.prefetch;
-    25.5.2 cp.async.bulk.tensor (modifier: bulk); 25.5.3 cp.reduce.async.bulk.tensor (modifier: reduce);
-    25.5.4 cp.async.bulk.prefetch.tensor (modifier: bulk); 25.6.1 cp.async.bulk.commit_group (modifier: bulk);
-    25.6.2 cp.async.bulk.wait_group (modifier: bulk); 26 tensormap.replace`,
+    25.4.2 cp.reduce.async.bulk; 25.4.3 cp.async.bulk.prefetch;
+    25.5.2 cp.async.bulk.tensor (modifier: tensor); 25.5.3 cp.reduce.async.bulk.tensor (modifier: tensor);
+    25.5.4 cp.async.bulk.prefetch.tensor (modifier: tensor); 25.6.1 cp.async.bulk.commit_group;
+    25.6.2 cp.async.bulk.wait_group; 26 tensormap.replace (modifier: replace)`,
   ),
   chapter("9.7.10 Textures", "3 tex; 4 tld4; 5 txq; 6 istypep"),
   chapter("9.7.11 Surfaces", "1 suld; 2 sust; 3 sured; 4 suq"),
@@ -67,7 +67,7 @@ export const manual: readonly ManualChapter[] = [
   chapter(
     "9.7.13 Parallel synchronization and communication",
     `1 bar, barrier; 2 bar.warp.sync; 3 barrier.cluster; 4 membar, fence; 5 atom; 6 red;
-    7 red.async (modifier: async); 8 vote; 9 vote.sync; 10 match.sync; 11 activemask; 12 redux.sync;
+    7 red.async; 8 vote; 9 vote.sync; 10 match.sync; 11 activemask; 12 redux.sync;
     13 griddepcontrol; 14 elect.sync; 15 mbarrier; 15.15 cp.async.mbarrier.arrive;
     16 tensormap.cp_fenceproxy; 17 clusterlaunchcontrol.try_cancel; 18 clusterlaunchcontrol.query_cancel`,
   ),

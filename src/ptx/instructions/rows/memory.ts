@@ -28,10 +28,13 @@ export type DataMovementName =
   | Accesses
   | Conversions
   | `cp.async${"" | ".commit_group" | ".wait"}`
-  | `cp.async.bulk${" to shared" | ".prefetch"}`;
+  | `cp.async.bulk${" to shared" | " to global" | " within shared" | " groups" | ".prefetch"}`
+  | "cp.reduce.async.bulk"
+  | "tensormap.cp_fenceproxy"
+  | "st.async";
 
 /** The names of the instruction table's rows for fences and atomics. */
-export type AtomicName = "fence" | "atom" | "red";
+export type AtomicName = "fence" | "atom" | "red" | "red.async";
 
 const vector = "<vector:v2|v4>?";
 const loaded = "<type:b8|b16|b32|b64|u8|u16|u32|u64|s8|s16|s32|s64|f32|f64>";
@@ -144,8 +147,18 @@ const returningAtomic: InstructionTraits = {
 const reducingAtomic: InstructionTraits = { effects: ["reads", "writes"], access: "atomic", runsInGangs: true };
 /** The traits of an asynchronous copy from global to shared memory. */
 const asynchronousCopy: InstructionTraits = { effects: ["reads", "writes"] };
+const toGlobal = "shared::cta.bulk_group";
+const toCluster = "shared::cta.mbarrier::complete_tx::bytes";
+const completing = "<space:shared::cluster>?.mbarrier::complete_tx::bytes";
+
+/** Returns a syntax with the slot `operation` for the operations at its start. */
+function operationOf(syntax: string): string {
+  return syntax.replace(/^[^.]+/, "<operation:$&>");
+}
+
 /** The traits of a bulk copy, which also updates an `mbarrier`. */
 const bulkCopy: InstructionTraits = { effects: ["reads", "observes", "writes"] };
+const bulkReduction: InstructionTraits = { effects: ["reads", "observes", "writes"] };
 /** The traits of a prefetch, which makes no memory access that a program can observe. */
 const prefetchHint: InstructionTraits = { ...performanceHint, access: "none" };
 
@@ -236,6 +249,53 @@ export const dataMovementRows: () => Rows<DataMovementName> = onFirstUse((): Row
       bulkCopy,
     ),
   ].flatMap((each) => [each, withPolicy(each)]),
+  "cp.async.bulk to global": [row(`cp.async.bulk.global.${toGlobal} [d], [a], size`, "9.7.9.25.4.1", asynchronousCopy)]
+    .flatMap((each) => [each, withPolicy(each)]),
+  "cp.async.bulk within shared": row(
+    `cp.async.bulk.shared::cluster.${toCluster} [d], [a], size, [mbar]`,
+    "9.7.9.25.4.1",
+    bulkCopy,
+  ),
+  "cp.async.bulk groups": [
+    row("cp.async.bulk.commit_group", "9.7.9.25.6.1", orderingFence),
+    row("cp.async.bulk.wait_group.read? n", "9.7.9.25.6.2", orderingFence),
+  ],
+  "cp.reduce.async.bulk": [
+    ...["add.<type:u32|s32|u64>", "min|max.<type:u32|s32>", "inc|dec.<type:u32>", "and|or|xor.<type:b32>"].map(
+      (operation) =>
+        row(
+          `cp.reduce.async.bulk.<space:shared::cluster>.${toCluster}.${operationOf(operation)} [d], [a], size, [mbar]`,
+          "9.7.9.25.4.2",
+          bulkReduction,
+        ),
+    ),
+    ...[
+      "add.<type:u32|s32|u64|f32|f64>",
+      "add.noftz.<type:f16|bf16>",
+      "min|max.<type:u32|s32|u64|s64|f16|bf16>",
+      "inc|dec.<type:u32>",
+      "and|or|xor.<type:b32|b64>",
+    ].map((operation) =>
+      row(
+        `cp.reduce.async.bulk.<space:global>.${toGlobal}.${operationOf(operation)} [d], [a], size`,
+        "9.7.9.25.4.2",
+        bulkReduction,
+      )
+    ).flatMap((each) => [each, withPolicy(each)]),
+  ],
+  "tensormap.cp_fenceproxy": row(
+    `tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.${orderedScope}.sync.aligned [d], [a], size`,
+    "9.7.13.16",
+    asynchronousCopy,
+  ),
+  "st.async": row(
+    `st.async.weak?.${completing}.${vector}.<type:b32|b64|u32|u64|s32|s64|f32|f64> [a], b, [mbar]`,
+    "9.7.9.12",
+    {
+      ...bulkCopy,
+      isPlainStore: true,
+    },
+  ),
   "cp.async.bulk.prefetch": [row("cp.async.bulk.prefetch.L2.global [a], size", "9.7.9.25.4.3", prefetchHint)]
     .flatMap((each) => [each, withPolicy(each)]),
   "cp.async.commit_group": row("cp.async.commit_group", "9.7.9.25.3.2", { effects: ["orders"] }),
@@ -279,6 +339,18 @@ export const atomicRows: () => Rows<AtomicName> = onFirstUse((): Rows<AtomicName
     row(`atom.${ordering}.<operation:cas>.${bits} d, [a], b, c`, "9.7.13.5", returningAtomic),
   ],
   red: atomics(false),
+  "red.async": [
+    "add.<type:u32|s32|u64>",
+    "min|max.<type:u32|s32>",
+    "inc|dec.<type:u32>",
+    "and|or|xor.<type:b32>",
+  ].map((operation) =>
+    row(
+      `red.async.<semantics:relaxed>.<scope:cluster>.${completing}.${operationOf(operation)} [a], b, [mbar]`,
+      "9.7.13.7",
+      bulkCopy,
+    )
+  ),
 }));
 
 function atomics(hasResult: boolean): InstructionRow[] {

@@ -90,7 +90,15 @@ import { setPredicate, setValue } from "./floats/comparison_instructions.ts";
 import { move, moveVector, selectByPredicate, selectBySign } from "./move_instructions.ts";
 import { funnelShift, logicalNot, logicOfThree, not, shift as shiftBits } from "./integers/logic_instructions.ts";
 import { awaitCopies, commitCopies, copyAsynchronously } from "./memory/asynchronous_copies.ts";
-import { copyBulkToShared, prefetchBulk } from "./memory/bulk_copies.ts";
+import {
+  awaitBulkCopies,
+  copyBulk,
+  copyTensorMap,
+  prefetchBulk,
+  reduceAsynchronously,
+  reduceBulk,
+  storeAsynchronously,
+} from "./memory/bulk_copies.ts";
 import {
   cacheHint,
   convertAddress,
@@ -347,7 +355,13 @@ const dataMovementLowerings = onFirstUse((): Lowerings<DataMovementName> => ({
   "cvt from 8 bits": convertFromEightBits,
   "cvt.pack": pack,
   "cp.async": copyAsynchronously,
-  "cp.async.bulk to shared": copyBulkToShared,
+  "cp.async.bulk to shared": copyBulk("global", "shared"),
+  "cp.async.bulk to global": copyBulk("shared", "global"),
+  "cp.async.bulk within shared": copyBulk("shared", "shared"),
+  "cp.async.bulk groups": awaitBulkCopies,
+  "cp.reduce.async.bulk": reduceBulk,
+  "tensormap.cp_fenceproxy": copyTensorMap,
+  "st.async": storeAsynchronously,
   "cp.async.bulk.prefetch": prefetchBulk,
   "cp.async.commit_group": commitCopies,
   "cp.async.wait": awaitCopies,
@@ -404,6 +418,7 @@ const atomicLowerings = onFirstUse((): Lowerings<AtomicName> => ({
   fence,
   atom: { lowering: atomic(true), validity: "emitted" },
   red: atomic(false),
+  "red.async": reduceAsynchronously,
 }));
 
 const videoLowerings = onFirstUse((): Lowerings<VideoName> => ({

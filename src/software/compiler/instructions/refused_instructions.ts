@@ -11,9 +11,8 @@ import { type InstructionForm, instructionForm } from "./instruction_form.ts";
 
 const noTensorCores = "there are no tensor cores";
 const noTextures = "poolpass has no textures and surfaces";
-const noBulkCopies = "there is no engine for bulk and tensor copies";
 const noTensorMaps = "there are no tensor maps";
-const noAsynchronousStores = "asynchronous stores and reductions are not supported";
+const noClusters = "there are no clusters of several blocks";
 const needsBlackwell = "it needs a GPU of sm_100 or newer, and this device is one of sm_90";
 
 /** Opcodes that the device does not support at all, with the reasons and the sections of the manual. */
@@ -33,7 +32,6 @@ export const refusedOpcodes: ReadonlyMap<string, RefusalReason> = new Map(
     ["suq", "9.7.11.4", noTextures],
     ["clusterlaunchcontrol", "9.7.13.17", needsBlackwell],
     ["multimem", "9.7.9.14", "there is no multicast memory"],
-    ["tensormap", "9.7.9.26", noTensorMaps],
     ["brkpt", "9.7.19.1", "there is no debugger to stop for"],
   ] as const).flatMap(([opcodes, section, reason]) =>
     opcodes.split(" ").map((opcode) => [opcode, { section, reason }] as const)
@@ -58,11 +56,13 @@ const sections = {
  * opcode's, and the reason.
  */
 const refusedModifiers = [
-  ["cp", "bulk", "9.7.9.25.4.1", noBulkCopies],
-  ["cp", "reduce", "9.7.9.25.4.2", noBulkCopies],
-  ["st", "async", "9.7.9.12", noAsynchronousStores],
+  ["cp", "tensor", "9.7.9.25.5.2", noTensorMaps],
+  ["cp", "multicast::cluster", "9.7.9.25.4.1", noClusters],
+  ["cp", "cp_mask", "9.7.9.25.4.1", needsBlackwell],
+  ["tensormap", "replace", "9.7.9.26", noTensorMaps],
+  ["st", "mmio", "9.7.9.12", needsBlackwell],
   ["st", "bulk", "9.7.9.13", needsBlackwell],
-  ["red", "async", "9.7.13.7", noAsynchronousStores],
+  ["red", "mmio", "9.7.13.7", needsBlackwell],
   ["fma", "oob", "9.7.4.4", "NaNs of elements outside of a tensor come from tensor copies, which are not supported"],
   ["addc subc madc", "u16 s16", undefined, "the manual has no sums of 16 bits with a carry"],
   ["prefetch", "tensormap", undefined, noTensorMaps],

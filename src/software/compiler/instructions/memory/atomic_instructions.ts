@@ -13,7 +13,7 @@ import {
   type ResolvedOperand,
   spaceOf,
 } from "../../../../ptx/instructions/resolved_instruction.ts";
-import { accessOrderOf } from "./memory_instructions.ts";
+import { accessOrderOf, loadOp } from "./memory_instructions.ts";
 import { orderBits } from "../../../abi/check_state.ts";
 import { atomicShadows } from "../../checks/memory_shadows.ts";
 import { canonicalizeNaN, flushSubnormal } from "../floats/float_instructions.ts";
@@ -82,6 +82,36 @@ export function atomic(hasResult: boolean): Emit {
       });
     });
   };
+}
+
+/**
+ * Emits code that updates each element of a range by the element at the same place of another one, as the instruction
+ * `red` does.
+ *
+ * @param range the locals with the offsets of both ranges in linear memory, and with their size in bytes
+ */
+export function updateRange(
+  e: FunctionEmitter,
+  i: ResolvedInstruction,
+  { to, from, bytes }: { readonly to: number; readonly from: number; readonly bytes: number },
+): void {
+  const { code } = e;
+  const index = e.temporary("i32"), location = e.temporary("i32"), source = e.temporary(i.type.value);
+  code.i32(0).set(index).block().loop().get(index).get(bytes).ops("i32GeU").brIf(1);
+  code.get(to).get(index).ops("i32Add").set(location);
+  code.get(from).get(index).ops("i32Add").memory(loadOp(i.type)).set(source);
+  const access: Access = {
+    location,
+    offset: 0,
+    b: () => code.get(source),
+    c: () => code,
+    old: e.temporary(bitsType(i).value),
+  };
+  if (spaceOf(i) === "shared") updateAlone(e, i, access);
+  else if (directName(i) !== undefined) {
+    updateDirectly(e, i, access);
+  } else updateUntilAlone(e, i, access);
+  code.get(index).i32(i.type.bits / 8).ops("i32Add").set(index).br(0).end().end();
 }
 
 /** Returns the memory order of an atomic instruction. The default scope is the device. */

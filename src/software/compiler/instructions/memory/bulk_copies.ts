@@ -1,8 +1,10 @@
 /**
- * `cp.async.bulk`: asynchronous copies of ranges of memory. PTX ISA, section 9.7.9.25.4.
+ * `cp.async.bulk` and `cp.reduce.async.bulk`: asynchronous copies and reductions of ranges of memory. PTX ISA, sections
+ * 9.7.9.25.4 and 9.7.9.25.6; and asynchronous stores and reductions of registers, sections 9.7.9.12 and 9.7.13.7.
  *
- * The copies are made at once. A copy that completes bytes at an `mbarrier` does so when it is made, so a thread that
- * does not wait for the barrier reads the copied bytes too; the check `race` reports that it did not wait.
+ * They are complete at once. Those that complete bytes at an `mbarrier` do so immediately, so a thread that does not
+ * wait for the barrier sees the new values, too; the check `race` reports that it did not wait. There is nothing to wait
+ * for in a bulk group.
  *
  * @module
  */
@@ -12,7 +14,14 @@ import type { FunctionEmitter } from "../../codegen/function_emitter.ts";
 import type { Emit } from "../instruction_form.ts";
 import { completeBytes } from "./memory_barriers.ts";
 import { constantOf, u32 } from "../integers/integer_instructions.ts";
-import type { ResolvedOperand } from "../../../../ptx/instructions/resolved_instruction.ts";
+import { fence, storeElements } from "./memory_instructions.ts";
+import { orderBits } from "../../../abi/check_state.ts";
+import {
+  type ResolvedInstruction,
+  type ResolvedOperand,
+  spaceOf,
+} from "../../../../ptx/instructions/resolved_instruction.ts";
+import { atomic, updateRange } from "./atomic_instructions.ts";
 
 /** The number of bytes of which the addresses and the sizes of bulk copies are multiples. */
 const bulkBytes = 16;
@@ -22,20 +31,80 @@ const mostBulkBytes = 2n ** 20n - 16n;
 /** A range of memory that a bulk copy accesses. */
 interface BulkRange {
   readonly space: "shared" | "global";
-  readonly operation: "read" | "write";
+  readonly operation: "read" | "write" | "atomic";
   /** The local that holds the size of the range in bytes. */
   readonly bytes: number;
 }
 
-/** Emits code for `cp.async.bulk` from global to shared memory. */
-export const copyBulkToShared: Emit = (e, i) => {
+/** Returns the lowering of `cp.async.bulk` from one state space to another one. */
+export function copyBulk(from: BulkRange["space"], to: BulkRange["space"]): Emit {
+  return (e, i) => {
+    const [destination, source, size, barrier] = i.operands;
+    const bytes = bulkSize(e, size);
+    copyRange(e, {
+      to: bulkRange(e, destination, { space: to, operation: "write", bytes }),
+      from: bulkRange(e, source, { space: from, operation: "read", bytes }),
+      bytes,
+    });
+    if (barrier !== undefined) completeBytes(e, barrier, { space: to, pushBytes: () => e.code.get(bytes) });
+  };
+}
+
+/** Emits code for `cp.reduce.async.bulk`. */
+export const reduceBulk: Emit = (e, i) => {
   const [destination, source, size, barrier] = i.operands;
+  const space = spaceOf(i) as BulkRange["space"];
   const bytes = bulkSize(e, size);
-  const to = bulkRange(e, destination, { space: "shared", operation: "write", bytes });
-  const from = bulkRange(e, source, { space: "global", operation: "read", bytes });
-  copyRange(e, { to, from, bytes });
-  completeBytes(e, barrier, { bytes });
+  updateRange(e, i, {
+    to: bulkRange(e, destination, { space, operation: "atomic", bytes }),
+    from: bulkRange(e, source, { space: "shared", operation: "read", bytes }),
+    bytes,
+  });
+  if (barrier !== undefined) completeBytes(e, barrier, { space, pushBytes: () => e.code.get(bytes) });
 };
+
+/** Emits code for `tensormap.cp_fenceproxy`, which copies a tensor map from shared to global memory. */
+export const copyTensorMap: Emit = (e, i) => {
+  const [destination, source, size] = i.operands;
+  if (constantOf(size) !== 128n) e.fail("its size must be 128");
+  const bytes = e.temporary("i32");
+  e.code.i32(128).set(bytes);
+  copyRange(e, {
+    to: bulkRange(e, destination, { space: "global", operation: "write", bytes }),
+    from: bulkRange(e, source, { space: "shared", operation: "read", bytes }),
+    bytes,
+  });
+  fence(e, i);
+};
+
+/** Emits code for `cp.async.bulk.commit_group` and `cp.async.bulk.wait_group`: all copies are complete already. */
+export const awaitBulkCopies: Emit = (e, i) => {
+  const [groups] = i.operands;
+  if (groups !== undefined && constantOf(groups) === undefined) {
+    e.fail("the number of pending groups must be a literal");
+  }
+};
+
+/** Emits code for `st.async`. */
+export const storeAsynchronously: Emit = (e, i) => {
+  storeElements(e, i);
+  completeElements(e, i);
+};
+
+/** Emits code for `red.async`. */
+export const reduceAsynchronously: Emit = (e, i) => {
+  atomic(false)(e, { ...i, operands: i.operands.slice(0, 2) });
+  completeElements(e, i);
+};
+
+/** Emits code that completes the bytes of the elements that an instruction has stored at the barrier in its operands. */
+function completeElements(e: FunctionEmitter, i: ResolvedInstruction): void {
+  const elements = Number(i.choices.get("vector")?.slice(1) ?? 1);
+  completeBytes(e, i.operands[2], {
+    space: spaceOf(i),
+    pushBytes: () => e.code.i32(elements * i.type.bits / 8),
+  });
+}
 
 /**
  * Emits code for `cp.async.bulk.prefetch`. The instruction is only a hint, so only its operands are checked. Like
@@ -112,7 +181,8 @@ function reportRange(e: FunctionEmitter, location: number, { space, operation, b
   const { code } = e;
   code.i32(0).set(index).block().loop().get(index).get(bytes).ops("i32GeU").brIf(1);
   code.get(location).get(index).ops("i32Add");
-  reportAccess(e, { space, operation, bytes: bulkBytes });
+  const order = operation === "atomic" ? orderBits.strong : 0;
+  reportAccess(e, { space, operation, bytes: bulkBytes, isStrong: order !== 0, order });
   code.ops("drop").get(index).i32(bulkBytes).ops("i32Add").set(index).br(0).end().end();
 }
 

@@ -19,6 +19,7 @@ import type { FunctionEmitter } from "../../codegen/function_emitter.ts";
 import { memoryBarrierFields } from "../../../abi/launch_record.ts";
 import type { Emit } from "../instruction_form.ts";
 import { constantOf, u32 } from "../integers/integer_instructions.ts";
+import type { CodeWriter } from "../../webassembly/code_writer.ts";
 import { typeNamed } from "../../../../ptx/instructions/scalar_types.ts";
 
 const b64 = typeNamed("b64");
@@ -116,20 +117,21 @@ export function transact(completes: boolean): Emit {
   };
 }
 
-/** Emits code that completes a number of bytes, which a local holds, at the barrier at an address in shared memory. */
+/** Emits code that completes bytes of an asynchronous operation at a barrier. `pushBytes` pushes their number. */
 export function completeBytes(
   e: FunctionEmitter,
   operand: ResolvedOperand | undefined,
-  { bytes }: { readonly bytes: number },
+  { space, pushBytes }: { readonly space: string; readonly pushBytes: () => CodeWriter },
 ): void {
   const { release, phased, strong } = orderBits;
   pushLocation(e, addressOperand(e, operand), {
-    space: "shared",
+    space,
     bytes: 8,
     operation: "atomic",
     order: strong | release | phased,
   });
-  e.code.i64(0n).i64(0n).i64(0n).get(bytes).ops("i64ExtendI32U", "i64Sub");
+  e.code.i64(0n).i64(0n).i64(0n);
+  pushBytes().ops("i64ExtendI32U", "i64Sub");
   e.callHelper("arriveInMemory").ops("drop");
 }
 
