@@ -214,6 +214,55 @@ test("the work of a stream goes on while this thread is busy: launches, fills, c
   });
 });
 
+test("a stream that allocates, launches and frees goes on while this thread is busy", async () => {
+  await withThreads(threads, async (cuda) => {
+    const gpu = cuda.device(0);
+    using stream = gpu.createStream();
+    using pool = gpu.createPool();
+    const count = blocks * blockSize;
+    using host = cuda.allocateHost(4 * count);
+    const words = new Uint32Array(host.buffer);
+    const kernel = gpu.loadModule(programs["in loops"]!).kernel("kernel");
+    const expected = await run(cuda, programs["in loops"]!, 307);
+    const addresses = new Set<bigint>();
+    for (let round = 0; round < 8; round++) {
+      const buffer = pool.allocate(4 * count - 4 * round, stream);
+      addresses.add(buffer.address);
+      const grid = round === 7 ? blocks - 1 : blocks - 10;
+      kernel.launch({ grid, block: blockSize, stream }, buffer, 300 + round);
+      buffer.copyTo(host, stream);
+      buffer.free(stream);
+    }
+    const last = (blocks - 1) * blockSize - 1;
+    const start = performance.now();
+    while (Atomics.load(words, last) !== expected[last] && performance.now() - start < 30_000);
+    assertEquals(words.subarray(0, last + 1), expected.subarray(0, last + 1));
+    assertEquals(addresses.size, 1);
+    stream.synchronize();
+  });
+});
+
+test("a buffer that was freed in a stream is no memory for what follows there, also while this thread is busy", async () => {
+  const messageOf = (count: number) =>
+    withThreads(count, (cuda) => {
+      const gpu = cuda.device(0);
+      const stream = gpu.createStream();
+      const pool = gpu.createPool();
+      const kernel = gpu.loadModule(programs["in loops"]!).kernel("kernel");
+      const launch = { grid: blocks, block: blockSize, stream };
+      const buffer = pool.allocate(4 * blocks * blockSize, stream);
+      const { address } = buffer;
+      kernel.launch(launch, buffer, 3000);
+      buffer.free(stream);
+      kernel.launch(launch, address, 10);
+      pool.allocate(4 * blocks * blockSize - 4, stream).fill(0, stream);
+      return assertThrows(() => stream.synchronize(), Error).message.replace(/0x[0-9a-f]+/g, "0x");
+    });
+  const expected = await messageOf(1);
+  assertMatch(expected, /block \(0,0,0\), thread \(0,0,0\), .*allocated only later in the order of the streams/);
+  assertEquals(await messageOf(threads), expected);
+});
+
 test("work after a record does not wait for what takes the place of the closed job before the record", () => {
   const scheduler = new Scheduler(() => {});
   const stream = new Stream(0, { isBlocking: false });
@@ -235,7 +284,7 @@ test("work after a record does not wait for what takes the place of the closed j
   };
   const jobsBefore: (readonly Job[] | undefined)[] = [];
   const delegate = (after: Delegated | undefined) => void jobsBefore.push(after?.jobs);
-  const first = scheduler.enqueue(stream, () => {}, { delegate: () => delegated });
+  const first = scheduler.enqueue(stream, () => {}, { delegate: () => delegated, takesLong: () => true });
   const record = scheduler.record(new Event(0, 0), stream);
   scheduler.enqueue(stream, () => {}, { delegate });
   isDone = true;

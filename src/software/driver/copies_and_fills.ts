@@ -18,7 +18,13 @@ import {
 } from "../../driver.ts";
 import { cudaErrorNumbers } from "../../support/errors.ts";
 import type { GraphOperation } from "../execution/software_graph.ts";
-import { copyOf, fillOf, SharedTransfer, type Transfer } from "../execution/workers/shared_transfer.ts";
+import {
+  copyOf,
+  fillOf,
+  leastSharedBytes,
+  SharedTransfer,
+  type Transfer,
+} from "../execution/workers/shared_transfer.ts";
 import { fail } from "../failure.ts";
 import { maxPitch } from "../software_device.ts";
 import type { DriverCore } from "./core.ts";
@@ -212,16 +218,18 @@ class Copies {
   ): GraphOperation {
     const enqueue = (stream: Stream): Work => {
       let done = 0;
-      const delegate = (after?: Delegated) => {
-        const sharing = this.#core.sharing();
-        return sharing && SharedTransfer.begin(transfer!, after?.jobs ?? [], sharing);
+      const delegate = ({ jobs }: Delegated) => {
+        const sharing = done === 0 ? this.#core.sharing() : undefined;
+        return sharing && SharedTransfer.begin(transfer!, { after: jobs }, sharing);
       };
+      const takesLong = () =>
+        transfer!.byteLength >= leastSharedBytes && this.#core.sharing()?.workers.areReady === true;
       return this.#core.scheduler.enqueue(stream, () => {
         const end = Math.min(done + maximum, length);
         slice(done, end);
         done = end;
         return done === length;
-      }, transfer && { delegate });
+      }, transfer && { delegate, takesLong });
     };
     return { ...ofNode, enqueue };
   }

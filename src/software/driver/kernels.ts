@@ -35,7 +35,7 @@ import { GridWorkspaces } from "../execution/residency/block_places.ts";
 import { type KernelOrder, kernelOrders } from "../schedule.ts";
 import { fail } from "../failure.ts";
 import { CheckMemory } from "../memory/check_memory.ts";
-import { addressOfOffset } from "../memory/memory_layout.ts";
+import { addressOfOffset, granuleByteLength } from "../memory/memory_layout.ts";
 import type { SoftwareDriverOptions } from "../visible_devices.ts";
 import type { DriverCore } from "./core.ts";
 import type { ProgramMemoryNames } from "./memory_names.ts";
@@ -258,6 +258,12 @@ export class Kernels {
     core.submit(target, this.#operationOf(launch, { attributes, observation, isKept, call }));
   }
 
+  /** Returns the bounds table's entry for an offset when a stream has reached what was enqueued on it. */
+  readonly #entryAt = (offset: number): number | undefined => {
+    const found = this.#parts.memory.allocations.containing(offset, 1);
+    return found && found.begin / granuleByteLength + 1;
+  };
+
   /** Returns the operation of a node of a graph that launches a kernel. Throws what the launch would throw. */
   nodeOperation(launch: KernelLaunch, attributes: LaunchAttributes | undefined, call: string): KernelOperation {
     if (attributes !== undefined) checkLaunchAttributes(attributes, call);
@@ -307,6 +313,7 @@ export class Kernels {
       accesses: observation.globalAccesses,
       workspaces: this.#workspaces,
       sharing: core.sharing,
+      entryAt: this.#entryAt,
     };
     const workOf = (left: SkippedChecksOfLaunch) => {
       const found = loaded.without(left);
@@ -325,11 +332,12 @@ export class Kernels {
         : checkedLaunch({ work, checks }, { running: this.#running, onAccesses, onFindings, known });
     };
     const enqueue = (stream: Stream): Work => {
-      const { run, release, delegate } = prepare();
+      const { run, release, delegate, takesLong } = prepare();
       module.pendingLaunches++;
       return core.scheduler.enqueue(stream, run, {
         kernel: loaded.kernel.compiled.name,
         delegate,
+        takesLong,
         release() {
           module.pendingLaunches--;
           release?.();

@@ -212,7 +212,7 @@ export class Pools {
 
   #createAt({ location, type }: PoolPlace, options: { handleTypes: number; maxByteLength: number }): bigint {
     const call = "cudaMemPoolCreate";
-    const { linearMemory, scheduler, devices, sharingRefusal } = this.#core;
+    const { devices, sharingRefusal } = this.#core;
     const device = location.type === memLocationType.device ? location.id : undefined;
     const managedFor = type === memAllocationType.managed ? devices.count : undefined;
     if (managedFor === undefined && device !== undefined) this.#core.ensureBoundsTable(device, call);
@@ -231,7 +231,7 @@ export class Pools {
         : translateSystemErrors(call, () => SharedFile.createPoolFile(header));
     }
     const stored = typeof file === "string" ? { file: undefined, refusal: file } : { file };
-    const pool = new SoftwarePool({ linearMemory, scheduler }, { location, managedFor, id, ...stored, ...options });
+    const pool = new SoftwarePool(this.#core, { location, managedFor, id, ...stored, ...options });
     this.#openPools.add(pool);
     return this.#core.register(this.#pools, pool);
   }

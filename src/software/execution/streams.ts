@@ -56,10 +56,15 @@ export interface WorkOptions {
   /** The name of the kernel that the work launches. */
   readonly kernel?: string;
   /**
-   * Gives the work to other threads before it begins, to be run after the given work, which they run too. Without
-   * `after`, does so only if the work usually takes long. Returns undefined if the main thread must run it.
+   * Gives the work to other threads before it begins, to be run after the given work, which they run too. Returns
+   * undefined if the main thread must run it.
    */
-  readonly delegate?: (after: Delegated | undefined) => Delegated | undefined;
+  readonly delegate?: (after: Delegated) => Delegated | undefined;
+  /**
+   * Whether the work usually takes so long that other threads run it, and what is before it in its stream. By default
+   * they only run it after other work that they run.
+   */
+  readonly takesLong?: () => boolean;
 }
 
 const nothing: readonly Awaited[] = [];
@@ -92,16 +97,18 @@ export class Work {
   #run: (() => unknown) | undefined;
   #release: (() => void) | undefined;
   #delegate: WorkOptions["delegate"];
+  #takesLong: WorkOptions["takesLong"];
   /** The rest of the work, if other threads run it. */
   #delegated: Delegated | undefined;
 
   constructor(
     stream: Stream,
     run: () => unknown,
-    { after = nothing, outlivesDevice = false, release, kernel, delegate }: WorkOptions,
+    { after = nothing, outlivesDevice = false, release, kernel, delegate, takesLong }: WorkOptions,
   ) {
     this.stream = stream;
     this.#delegate = delegate;
+    this.#takesLong = takesLong;
     this.kernel = kernel;
     this.position = ++stream.length;
     this.outlivesDevice = outlivesDevice;
@@ -131,6 +138,11 @@ export class Work {
     return this.#delegated;
   }
 
+  /** Whether the work usually takes so long that other threads run it, and what is before it in its stream. */
+  get takesLong(): boolean {
+    return this.#takesLong?.() === true;
+  }
+
   /**
    * Gives the work to other threads, after the work before it in its stream, if they run that. Returns whether they have
    * taken it: not if it waits for other work that they do not run.
@@ -144,7 +156,9 @@ export class Work {
       if (delegated === undefined) return false;
       awaited = awaited === undefined ? delegated : passing(awaited, delegated);
     }
-    if (awaited !== undefined && awaited.jobs.length > mostJobsBefore) return false;
+    if (awaited === undefined && !this.takesLong) return false;
+    awaited ??= passing();
+    if (awaited.jobs.length > mostJobsBefore) return false;
     this.#delegated = this.#delegate(awaited);
     if (this.#delegated === undefined) return false;
     this.#firstSliceEnd ??= performance.now();
@@ -163,6 +177,12 @@ export class Work {
     const isDone = this.#delegated === undefined && result !== false;
     if (!isDone) this.#firstSliceEnd ??= performance.now();
     return isDone;
+  }
+
+  /** Takes the work from other threads, so that the main thread runs it from its beginning. Blocks until none runs it. */
+  withdraw(): void {
+    this.#delegated?.cancel();
+    this.#delegated = undefined;
   }
 
   /** Makes the rest of the work, which is not done, wait for other work. Called by the work itself. */
@@ -185,13 +205,13 @@ export class Work {
    * other work alive.
    */
   finish(): void {
-    this.#delegated?.cancel();
-    this.#delegated = undefined;
+    this.withdraw();
     this.done = true;
     this.next = undefined;
     this.#after = nothing;
     this.#run = undefined;
     this.#delegate = undefined;
+    this.#takesLong = undefined;
     this.#release?.();
     this.#release = undefined;
   }
@@ -422,7 +442,7 @@ export class Scheduler {
   enqueue(
     stream: Stream,
     run: () => unknown,
-    { after = nothing, outlivesDevice, release, kernel, delegate }: WorkOptions = {},
+    { after = nothing, outlivesDevice, release, kernel, delegate, takesLong }: WorkOptions = {},
   ): Work {
     const first = after.filter((other) => !other.done);
     for (const other of this.#orderedWith(stream)) {
@@ -435,6 +455,7 @@ export class Scheduler {
       release,
       kernel,
       delegate,
+      takesLong,
     });
     const { last } = stream;
     const isFirst = stream.first === undefined;
@@ -446,6 +467,7 @@ export class Scheduler {
     }
     stream.last = work;
     if (isFirst || last!.delegated !== undefined) work.delegateAfter(isFirst ? undefined : last!.delegated);
+    else if (work.takesLong) delegateAll(stream);
     this.#schedule();
     return work;
   }
@@ -460,7 +482,7 @@ export class Scheduler {
       if (event.recorded === work) event.time = reached?.endTime ?? performance.now();
       complete?.();
       event.reached();
-    }, { after, delegate: (before) => reached = before && passing(before) });
+    }, { after, delegate: (before) => reached = passing(before) });
     event.recorded = work;
     event.captured = undefined;
     event.isRecordedForDevice = false;
@@ -495,10 +517,7 @@ export class Scheduler {
     // An event record of another process has no position in the vector clocks, which only cover this process's streams.
     if (latest instanceof Work) stream.comeAfter(latest, event.cameAfter);
     if (latest === undefined || latest.done || (latest instanceof Work && latest.stream === stream)) return undefined;
-    return this.enqueue(stream, () => event.reached(), {
-      after: [latest],
-      delegate: (before) => before && passing(before),
-    });
+    return this.enqueue(stream, () => event.reached(), { after: [latest], delegate: passing });
   }
 
   /**
@@ -507,6 +526,15 @@ export class Scheduler {
    */
   comesAfter(stream: Stream, work: Work): boolean {
     return stream.comesAfter(work) || areOrderedByDefaultStream(stream, work.stream);
+  }
+
+  /** Ends the work that other threads have done. Runs no other work. */
+  endDone(): void {
+    for (const stream of [...this.#busy]) {
+      for (let work = stream.first; work?.delegated !== undefined && work.obstacle === "none"; work = stream.first) {
+        if (this.#runSlice(work)) this.#finishFirst(stream);
+      }
+    }
   }
 
   /** Runs a slice of some stream's work. Returns false if no work can run. */
@@ -589,7 +617,7 @@ export class Scheduler {
     for (const stream of [...this.#streams.values()].flatMap((streams) => [...streams])) {
       const dropped = takeAll(stream);
       const kept = dropped.filter((work) => work.outlivesDevice);
-      for (const work of dropped) if (!work.outlivesDevice) work.finish();
+      for (const work of dropped) work.outlivesDevice ? work.withdraw() : work.finish();
       stream.first = kept[0];
       for (const [index, work] of kept.entries()) work.next = kept[index + 1];
       // New work will be appended to `last`, so `last` must be work that is kept.
@@ -677,16 +705,18 @@ export class Scheduler {
 }
 
 /**
- * Returns what a record of an event, or a wait for one, delegates: nothing but that following work may begin after what
- * is before it. The jobs are those that are still open, because others may take the places of closed ones.
+ * Returns what work delegates that the main thread does when other threads have done what is before it, such as a record
+ * of an event or a wait for one: nothing but that following work may begin after that. The jobs are those that are still
+ * open, because others may take the places of closed ones.
  */
-function passing(...before: readonly Delegated[]): Delegated {
+export function passing(...before: readonly Delegated[]): Delegated {
+  const begin = performance.now();
   return {
     get jobs() {
       return [...new Set(before.flatMap(({ jobs }) => jobs))];
     },
     get endTime() {
-      return Math.max(...before.map(({ endTime = 0 }) => endTime)) || undefined;
+      return before.length === 0 ? begin : Math.max(...before.map(({ endTime = 0 }) => endTime)) || undefined;
     },
     get isDone() {
       return before.every(({ isDone }) => isDone);
@@ -701,6 +731,14 @@ function passing(...before: readonly Delegated[]): Delegated {
 /** Gives the work that follows in the stream to other threads, too, as far as they can take it. */
 function delegateFollowing(work: Work): void {
   for (let next = work.next; next?.delegateAfter(work.delegated); next = work.next) work = next;
+}
+
+/** Gives all work of a stream to other threads, as far as they can take it. */
+function delegateAll({ first }: Stream): void {
+  let before = passing();
+  for (let work = first; work !== undefined; before = work.delegated!, work = work.next) {
+    if (work.delegated === undefined && !work.delegateAfter(before)) return;
+  }
 }
 
 /** Removes all work from a stream. */

@@ -14,6 +14,7 @@ import { shimRefusal, SystemError } from "../../../ffi/native/shim/shim.ts";
 import { boundsTable, shadowOffset, shadowSpace } from "../abi/addresses.ts";
 import { ConditionTable, conditionTableBytes } from "./condition_table.ts";
 import { DeviceHeap, heapLimitBytes } from "./device_heap.ts";
+import { changeAccess } from "./access.ts";
 import { type Range, RangeAllocator } from "./allocations.ts";
 import { granuleByteLength, linearMemoryByteLength, pageByteLength, scratch } from "./memory_layout.ts";
 
@@ -362,16 +363,12 @@ export class LinearMemory {
    * granule size.
    */
   allow(device: number, offset: number, byteLength: number): void {
-    const { allocations, lengths } = this.#requireBoundsTable(device);
-    const first = offset / granuleByteLength;
-    lengths[first] = byteLength;
-    allocations.fill(first + 1, first, first + Math.ceil(byteLength / granuleByteLength));
+    changeAccess(this.#requireBoundsTable(device), { begin: offset, byteLength, isAllowed: true });
   }
 
   /** Removes the access of a device's kernels to every granule of a range. */
   deny(device: number, offset: number, byteLength: number): void {
-    const first = offset / granuleByteLength;
-    this.#requireBoundsTable(device).allocations.fill(0, first, first + Math.ceil(byteLength / granuleByteLength));
+    changeAccess(this.#requireBoundsTable(device), { begin: offset, byteLength, isAllowed: false });
   }
 
   /** Sets whether whole pages are read-only for a device's kernels. */

@@ -16,9 +16,12 @@ import {
 import type { FileMapping, SharedFile } from "./shared_file.ts";
 import { atNextTurn } from "../../support/waiting/waiting.ts";
 import { roundUp } from "../../support/rounding.ts";
-import type { Scheduler, Stream, Work } from "../execution/streams.ts";
+import { type Delegated, passing, type Scheduler, type Stream, type Work } from "../execution/streams.ts";
+import type { LaunchSharing } from "../execution/workers/shared_launch.ts";
+import { accessTo, SharedTransfer } from "../execution/workers/shared_transfer.ts";
 import type { LinearMemory, PageHolder } from "./linear_memory.ts";
 import { granuleByteLength } from "./memory_layout.ts";
+import type { AccessChange } from "./access.ts";
 
 /**
  * The cost of reusing a block if the stream must first wait for another stream to free the block. Without a wait, the
@@ -44,6 +47,8 @@ export interface PoolCounters {
 export interface PoolServices {
   readonly linearMemory: LinearMemory;
   readonly scheduler: Scheduler;
+  /** Returns how other threads can run work now. Undefined if they cannot. */
+  readonly sharing: () => LaunchSharing | undefined;
 }
 
 /** A pool of a software device for stream-ordered allocation. */
@@ -95,6 +100,8 @@ export class SoftwarePool implements PageHolder {
    * allocation, and removed when the stream reaches the free.
    */
   readonly #live = new Map<number, number>();
+  /** The number of allocations and frees that other threads make, and that `#live` does not have yet. */
+  #delegatedChanges = 0;
   /** Whether the pool was destroyed and all its memory was released. */
   isClosed = false;
   /** Whether the pool's own handle was exported. Only then can pointers be exported. */
@@ -137,6 +144,8 @@ export class SoftwarePool implements PageHolder {
   /** Allocates a block in stream order. Returns undefined if the pool cannot reserve enough memory. */
   allocate(byteLength: number, stream: Stream): PoolBlock | undefined {
     const rounded = roundUp(byteLength, granuleByteLength);
+    // Only then is it known which memory other streams have freed.
+    if (this.#delegatedChanges > 0) this.#services.scheduler.endDone();
     const found = this.#findFree(rounded, stream, 0) ?? this.#reserve(rounded) ??
       this.#combineFree(rounded, stream, 0) ?? this.#findFree(rounded, stream, internalDependency) ??
       this.#combineFree(rounded, stream, internalDependency);
@@ -148,11 +157,9 @@ export class SoftwarePool implements PageHolder {
     this.#inUse.add(block);
     this.usage.used += byteLength;
     this.usage.usedHigh = Math.max(this.usage.usedHigh, this.usage.used);
-    // The callback must not read `block`, which may belong to a later allocation when the callback runs.
-    this.#services.scheduler.enqueue(stream, () => this.#makeAccessible(begin, byteLength), {
-      after: freed === undefined || freed.stream === stream ? [] : [freed],
-      outlivesDevice: true,
-    });
+    // The change must not refer to `block`, which may belong to a later allocation when the stream reaches this one.
+    const after = freed === undefined || freed.stream === stream ? [] : [freed];
+    this.#enqueueChange(stream, { begin, byteLength, isAllowed: true }, after);
     return block;
   }
 
@@ -167,18 +174,65 @@ export class SoftwarePool implements PageHolder {
     block.inUse = false;
     this.#inUse.delete(block);
     this.usage.used -= byteLength;
-    block.freed = this.#services.scheduler.enqueue(stream, () => {
-      this.#live.delete(begin);
-      this.#deny(begin, byteLength);
-      if (this.#isDestroyed) this.#reclaimLater();
-    }, { outlivesDevice: true });
-    const { freed } = block;
+    const freed = block.freed = this.#enqueueChange(stream, { begin, byteLength, isAllowed: false });
     this.#free.add(block);
     this.#merge(block);
     return freed;
   }
 
+  /**
+   * Enqueues an allocation or a free: a change of the access of the pool's devices to a range, after work of other streams.
+   * Other threads make the change if at most one device has access, so that a stream which allocates and frees goes on
+   * without the main thread.
+   */
+  #enqueueChange(stream: Stream, change: AccessChange, after: readonly Work[] = []): Work {
+    const { scheduler, sharing } = this.#services;
+    const run = () => {
+      if (change.isAllowed) this.#allow(change);
+      else this.#deny(change);
+      this.#noteChange(change);
+    };
+    if (sharing()?.workers.areReady !== true) return scheduler.enqueue(stream, run, { after, outlivesDevice: true });
+    let isDelegated = false;
+    return scheduler.enqueue(stream, run, {
+      after,
+      outlivesDevice: true,
+      delegate: (before) => {
+        const delegated = this.#delegateChange(change, before);
+        if (delegated !== undefined && !isDelegated) this.#delegatedChanges++;
+        isDelegated ||= delegated !== undefined;
+        return delegated;
+      },
+      release: () => {
+        if (isDelegated) this.#delegatedChanges--;
+      },
+    });
+  }
+
+  /** Lets other threads make a change, after other work that they run. Returns undefined if they cannot. */
+  #delegateChange(change: AccessChange, before: Delegated): Delegated | undefined {
+    const { linearMemory, sharing } = this.#services;
+    const found = sharing();
+    const [device, ...others] = [...this.access].filter(([, flags]) => flags !== memAccessFlags.none);
+    if (found === undefined || others.length > 0) return undefined;
+    if (device === undefined) return passing(before);
+    const transfer = accessTo(change, linearMemory.boundsTableOf(device[0]));
+    return SharedTransfer.begin(transfer, { after: before.jobs, onEnd: () => this.#noteChange(change) }, found);
+  }
+
+  /** Notes that a stream has reached an allocation or a free. */
+  #noteChange({ begin, byteLength, isAllowed }: AccessChange): void {
+    if (isAllowed) {
+      this.#live.set(begin, byteLength);
+    } else {
+      this.#live.delete(begin);
+      if (this.#isDestroyed) this.#reclaimLater();
+    }
+  }
+
   setAccess(device: number, flags: number): void {
+    // Other threads make changes with the access that the devices had when these were enqueued.
+    this.#services.scheduler.runUntil(() => this.#delegatedChanges === 0);
     this.reportedAccess.set(device, flags);
     if (this.isManaged) return;
     for (const [begin, byteLength] of this.#live) {
@@ -223,7 +277,7 @@ export class SoftwarePool implements PageHolder {
 
   /** Releases all memory when the driver closes. */
   close(): void {
-    for (const [begin, byteLength] of this.#live) this.#deny(begin, byteLength);
+    for (const [begin, byteLength] of this.#live) this.#deny({ begin, byteLength });
     this.#live.clear();
     this.#freeAllBlocks();
     for (const block of [...this.#replaced]) this.#releaseReplaced(block);
@@ -242,7 +296,7 @@ export class SoftwarePool implements PageHolder {
     for (const block of this.#free) this.#merge(block);
   }
 
-  #deny(begin: number, byteLength: number): void {
+  #deny({ begin, byteLength }: Omit<AccessChange, "isAllowed">): void {
     for (const device of this.access.keys()) this.#services.linearMemory.deny(device, begin, byteLength);
   }
 
@@ -261,8 +315,7 @@ export class SoftwarePool implements PageHolder {
     atNextTurn(() => this.reclaim());
   }
 
-  #makeAccessible(begin: number, byteLength: number): void {
-    this.#live.set(begin, byteLength);
+  #allow({ begin, byteLength }: AccessChange): void {
     for (const [device, flags] of this.access) {
       if (flags !== memAccessFlags.none) this.#services.linearMemory.allow(device, begin, byteLength);
     }
@@ -439,7 +492,11 @@ export class SoftwarePool implements PageHolder {
     const [first, ...rest] = run;
     for (const block of rest) this.#absorb(first, block);
     if (after.length > 0) {
-      first.freed = this.#services.scheduler.enqueue(stream, () => {}, { after, outlivesDevice: true });
+      first.freed = this.#services.scheduler.enqueue(stream, () => {}, {
+        after,
+        outlivesDevice: true,
+        delegate: passing,
+      });
     } else if (run.length > 1) first.freed = latestOf(frees.filter((freed) => freed.stream === stream)) ?? frees[0];
     return first;
   }
@@ -456,7 +513,7 @@ export class SoftwarePool implements PageHolder {
       this.#releaseReplaced(detached);
       this.#space.reclaim();
       if (this.#isDestroyed) this.#reclaimLater();
-    }, { outlivesDevice: true });
+    }, { outlivesDevice: true, delegate: passing });
   }
 
   #releaseReplaced(block: PoolBlock): void {

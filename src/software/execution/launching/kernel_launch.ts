@@ -36,6 +36,8 @@ export interface LaunchWork {
   readonly release?: () => void;
   /** See `WorkOptions`. */
   readonly delegate?: WorkOptions["delegate"];
+  /** See `WorkOptions`. */
+  readonly takesLong?: WorkOptions["takesLong"];
 }
 
 /** Options of {@linkcode launchInSlices}. */
@@ -52,7 +54,12 @@ export function launchInSlices(
   options: SlicingOptions = {},
 ): LaunchWork {
   const launch = new SlicedLaunch(new LaunchRecord(kernel, geometry, place), kernel.gang.for(geometry), options);
-  return { run: () => launch.run(), release: () => launch.release(), delegate: (after) => launch.delegate(after) };
+  return {
+    run: () => launch.run(),
+    release: () => launch.release(),
+    delegate: (after) => launch.delegate(after),
+    takesLong: () => launch.takesLong,
+  };
 }
 
 /** A launch that runs its blocks in time slices. */
@@ -85,7 +92,7 @@ class SlicedLaunch {
 
   run(): boolean | Delegated {
     try {
-      return this.#residents?.run() ?? this.delegate() ?? this.#runSlice();
+      return this.#residents?.run() ?? (this.takesLong ? this.#share() : undefined) ?? this.#runSlice();
     } catch (error) {
       throw error instanceof KernelStop ? this.#faultOf(error.report) : error;
     }
@@ -126,15 +133,15 @@ class SlicedLaunch {
     return isDone || (this.#share() ?? false);
   }
 
-  /**
-   * Lets workers run all blocks, after other work of the stream that they run, or else if the kernel usually takes long.
-   * Returns undefined if they cannot.
-   */
-  delegate(after?: Delegated): Delegated | undefined {
+  /** Whether workers run the launch from its first block on, because the kernel usually takes long. */
+  get takesLong(): boolean {
     const workers = this.#sharing?.()?.workers;
-    if (workers?.areReady !== true) return undefined;
-    const isWanted = after !== undefined || workers.takeAtOnce(this.#launch.kernel, this.#mayWait);
-    return isWanted ? this.#share(after?.jobs) : undefined;
+    return workers?.areReady === true && workers.takeAtOnce(this.#launch.kernel, this.#mayWait);
+  }
+
+  /** Lets workers run the remaining blocks, after other work that they run. Returns undefined if they cannot. */
+  delegate({ jobs }: Delegated): Delegated | undefined {
+    return this.#residents === undefined ? this.#share(jobs) : undefined;
   }
 
   /** Lets workers run the remaining blocks, after other jobs. Returns undefined if they cannot. */

@@ -84,6 +84,8 @@ interface LaunchServices extends
   readonly workspaces: GridWorkspaces;
   /** Returns how other threads can run blocks of the launch. Undefined, or returns undefined, if they cannot. */
   readonly sharing?: SlicingOptions["sharing"];
+  /** Returns the bounds table's entry for an offset when the launch begins. Undefined if that is the entry of now. */
+  readonly entryAt?: (offset: number) => number | undefined;
   /** All global memory that the launch accesses. Undefined if it is unknown which memory the launch accesses. */
   readonly accesses?: GlobalAccesses | undefined;
 }
@@ -123,13 +125,13 @@ export function launchOf(
   if (!kernel.compiled.ordersAccesses && !mayBeProven && !hasReadOnly) return usual;
   let chosen: LaunchWork | undefined;
   // Chooses the version only when earlier work is done, because only then is it known which allocations the pointers
-  // point to and which memory is initialized.
-  const choose = (): LaunchWork => {
+  // point to and which memory is initialized. For other threads it is chosen before that, with `entryAt`.
+  const choose = (entryAt?: LaunchServices["entryAt"]): LaunchWork => {
     const isProven = mayBeProven && shadow.admit(accesses);
     if (isProven) place.checks?.leaveOutInitialization();
     const least = isProven || hasReadOnly ? kernel.without({ initialization: isProven, writes: !hasReadOnly }) : kernel;
     const version = least.compiled.ordersAccesses
-      ? least.versions.for(block, { parameters: packed, bounds }) ?? least
+      ? least.versions.for(block, { parameters: packed, bounds, entryAt }) ?? least
       : least;
     if (version === kernel) return usual;
     usual.release?.();
@@ -137,10 +139,12 @@ export function launchOf(
     const placeOfVersion = isProven ? { ...place, shadow: undefined } : place;
     return workOf(version, configuration, { device, place: placeOfVersion, workspaces, sharing });
   };
+  const areWorkersReady = () => sharing?.()?.workers.areReady === true;
   return {
     run: () => (chosen ??= choose()).run(),
     release: () => (chosen ?? usual).release?.(),
-    delegate: (after) => sharing?.()?.workers.areReady ? (chosen ??= choose()).delegate?.(after) : undefined,
+    delegate: (after) => areWorkersReady() ? (chosen ??= choose(services.entryAt)).delegate?.(after) : undefined,
+    takesLong: () => areWorkersReady() && (chosen ??= choose(services.entryAt)).takesLong?.() === true,
   };
 }
 

@@ -18,6 +18,15 @@ import type { GangWidth } from "../../compiler/simd/gang_layout.ts";
 
 type BlockSize = readonly [x: number, y: number, z: number];
 
+/** The arguments of a launch, and what says which memory they point into. */
+interface LaunchArguments {
+  readonly parameters: Uint8Array;
+  /** The offset of the device's bounds table. */
+  readonly bounds: number;
+  /** Returns the bounds table's entry for an offset when the launch begins. By default, or if undefined, that of now. */
+  readonly entryAt?: ((offset: number) => number | undefined) | undefined;
+}
+
 /** Parameters of {@linkcode LaunchVersions}. */
 interface LaunchVersionsOptions<Kernel> {
   bind(wasm: Uint8Array<ArrayBuffer>, kernel: CompiledKernel): Kernel;
@@ -41,16 +50,16 @@ export class LaunchVersions<Kernel> {
   }
 
   /**
-   * Returns the version for a launch with the given packed parameters and offset of the device's bounds table. Returns
-   * undefined if the launch needs no special version.
+   * Returns the version for a launch with the given packed parameters. Returns undefined if the launch needs no special
+   * version.
    */
-  for(block: BlockSize, { parameters, bounds }: { parameters: Uint8Array; bounds: number }): Kernel | undefined {
+  for(block: BlockSize, launch: LaunchArguments): Kernel | undefined {
     const { ordersAccesses, pointerParameters } = this.#kernel;
     if (!ordersAccesses) return undefined;
     const isRow = hasRowsOfWarps(block);
-    const isShared = pointerParameters.length > 0 && this.#arePointersShared(parameters, bounds);
+    const isShared = pointerParameters.length > 0 && this.#arePointersShared(launch);
     if (isRow && !isShared) return undefined;
-    const shared = isShared ? this.#sharedPointers(parameters, bounds) : none;
+    const shared = isShared ? this.#sharedPointers(launch) : none;
     const key = `${isRow ? "" : block} ${
       [...shared].map(([offset, { memory, same }]) => `${offset},${memory},${same}`)
     }`;
@@ -65,7 +74,7 @@ export class LaunchVersions<Kernel> {
    * Returns whether two pointer parameters point into the same allocation, or any pointer parameter points to the
    * module's variables. Called for every launch.
    */
-  #arePointersShared(parameters: Uint8Array, bounds: number): boolean {
+  #arePointersShared({ parameters, bounds, entryAt }: LaunchArguments): boolean {
     const { pointerParameters } = this.#kernel;
     const { begin, end } = this.#options.image;
     const found = this.#found;
@@ -75,7 +84,7 @@ export class LaunchVersions<Kernel> {
       if (wordAt(parameters, offset + 4) !== highWord) continue;
       const target = wordAt(parameters, offset);
       if (target >= begin && target < end) return true;
-      const allocation = this.#words[bounds / 4 + (target >>> boundsGranuleShift)]!;
+      const allocation = entryAt?.(target) ?? this.#words[bounds / 4 + (target >>> boundsGranuleShift)]!;
       if (allocation === 0) continue;
       if (found.includes(allocation)) return true;
       found.push(allocation);
@@ -87,7 +96,7 @@ export class LaunchVersions<Kernel> {
    * Returns the pointer parameters that point to the module's variables or into the same allocation as another pointer
    * parameter.
    */
-  #sharedPointers(parameters: Uint8Array, bounds: number): LaunchRules["shared"] {
+  #sharedPointers({ parameters, bounds, entryAt }: LaunchArguments): LaunchRules["shared"] {
     const view = new DataView(parameters.buffer, parameters.byteOffset, parameters.byteLength);
     const { pointerParameters } = this.#kernel;
     const { begin, end } = this.#options.image;
@@ -96,7 +105,7 @@ export class LaunchVersions<Kernel> {
       const target = offsetOfAddress(view.getBigUint64(offset, true));
       if (target === undefined) continue;
       const isImage = target >= begin && target < end;
-      const allocation = isImage ? 0 : this.#words[bounds / 4 + (target >>> boundsGranuleShift)]!;
+      const allocation = isImage ? 0 : entryAt?.(target) ?? this.#words[bounds / 4 + (target >>> boundsGranuleShift)]!;
       if (allocation === 0 && !isImage) continue;
       const others = found.get(allocation);
       if (others === undefined) found.set(allocation, [offset]);

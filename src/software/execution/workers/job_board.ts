@@ -1,6 +1,6 @@
 /**
  * The jobs that the main thread gives to worker threads, in memory that all of them share. A job is the rest of a
- * launch, or a copy or a fill: threads claim ranges of its blocks until none is left. A job may begin only after another
+ * launch, a copy, a fill, or a change of the access to memory: threads claim ranges of its blocks until none is left. A job may begin only after another
  * one, so that the work of a stream goes on while the main thread is busy.
  *
  * @module
@@ -39,7 +39,10 @@ const jobFields = [
   "firstBeforeNumber",
   "secondBefore",
   "secondBeforeNumber",
-  /** Of a copy or a fill, the offsets in linear memory, the sizes in bytes of the whole and of a value, and the value. */
+  /**
+   * Of a copy or a fill, the offsets in linear memory, the sizes in bytes of the whole and of a value, and the value. Of a
+   * change of access, the range, and whether access is allowed.
+   */
   "from",
   "to",
   "byteLength",
@@ -101,7 +104,7 @@ export function fieldsOfBefore([first, second]: readonly Job[]): Partial<JobFiel
 }
 
 /** What jobs do. */
-export const jobKinds = { launch: 0, copy: 1, fill: 2 } as const;
+export const jobKinds = { launch: 0, copy: 1, fill: 2, access: 3 } as const;
 
 /** The fields of a job. */
 export type JobFields = Readonly<Record<typeof jobFields[number], number>>;

@@ -1,25 +1,28 @@
 /**
- * A copy or a fill whose parts worker threads run.
+ * A copy, a fill, or a change of access, which worker threads run in parts.
  *
  * @module
  */
 import { sliceMilliseconds } from "../launching/pace.ts";
 import type { LaunchSharing } from "./shared_launch.ts";
 import { SharedJob } from "./shared_job.ts";
+import type { AccessChange } from "../../memory/access.ts";
 import { type Job, type JobFields, jobKinds } from "./job_board.ts";
 import { partBytes, transferParts } from "./transfers.ts";
 import type { Workers } from "./workers.ts";
 
-/** A copy or a fill within linear memory. */
-export type Transfer = Pick<JobFields, "kind" | "from" | "to" | "byteLength" | "elementBytes" | "value">;
+/** A copy or a fill within linear memory, or a change of the access to it. */
+export type Transfer =
+  & Pick<JobFields, "kind" | "to" | "byteLength" | "value">
+  & Partial<Pick<JobFields, "from" | "elementBytes" | "bounds">>;
 
 /** The size in bytes from which workers run a copy or a fill that follows nothing that they run. */
-const leastSharedBytes = 2 ** 22;
+export const leastSharedBytes: number = 2 ** 22;
 
 /** Returns a fill of elements of linear memory with a value. */
 export function fillOf(to: Uint8Array | Uint16Array | Uint32Array, value: number): Transfer {
   const { byteOffset, byteLength, BYTES_PER_ELEMENT: elementBytes } = to;
-  return { kind: jobKinds.fill, from: 0, to: byteOffset, byteLength, elementBytes, value };
+  return { kind: jobKinds.fill, to: byteOffset, byteLength, elementBytes, value };
 }
 
 /** Returns a copy between two ranges of linear memory. Undefined if they overlap. */
@@ -29,29 +32,46 @@ export function copyOf(to: Uint8Array, from: Uint8Array): Transfer | undefined {
   return { kind: jobKinds.copy, from: from.byteOffset, to: to.byteOffset, byteLength, elementBytes: 1, value: 0 };
 }
 
-/** A copy or a fill that threads share. */
+/** Returns a change of the access that the kernels of the device have whose bounds table is at `bounds`. */
+export function accessTo({ begin, byteLength, isAllowed }: AccessChange, bounds: number): Transfer {
+  return { kind: jobKinds.access, to: begin, byteLength, value: isAllowed ? 1 : 0, bounds };
+}
+
+/** A transfer that threads share. */
 export class SharedTransfer extends SharedJob {
   readonly #memory: WebAssembly.Memory;
+  readonly #onEnd: (() => void) | undefined;
 
-  private constructor(memory: WebAssembly.Memory, workers: Workers, job: { job: Job; threads: number }) {
+  private constructor(
+    memory: WebAssembly.Memory,
+    workers: Workers,
+    { onEnd, ...job }: { job: Job; threads: number; onEnd: (() => void) | undefined },
+  ) {
     super(workers, job);
     this.#memory = memory;
+    this.#onEnd = onEnd;
   }
 
-  /** Shares a transfer. Returns undefined if there is no room for it, or if it is too short to be worth it. */
+  /**
+   * Shares a transfer. Returns undefined if no other thread can run it, or there is no room for it.
+   *
+   * @param options.after the jobs after which it may begin
+   * @param options.onEnd called when it was done, and is ended
+   */
   static begin(
     transfer: Transfer,
-    after: readonly Job[],
+    { after, onEnd }: { after: readonly Job[]; onEnd?: () => void },
     sharing: LaunchSharing,
   ): SharedTransfer | undefined {
-    const { byteLength } = transfer;
-    if (byteLength === 0 || after.length === 0 && byteLength < leastSharedBytes) return undefined;
+    const { byteLength, kind } = transfer;
+    if (byteLength === 0) return undefined;
     // Counting the threads takes a while for the first time.
     if (!sharing.workers.areReady || sharing.threads === 1) return undefined;
     const { workers, threads, isAwaited, linearMemory } = sharing;
-    const parts = Math.ceil(byteLength / partBytes);
-    const job = workers.openTransfer(transfer, { parts, after, threads, workers: isAwaited ? threads - 1 : threads });
-    return job && new SharedTransfer(linearMemory.memory, workers, { job, threads });
+    const parts = kind === jobKinds.access ? 1 : Math.ceil(byteLength / partBytes);
+    const woken = Math.min(parts, isAwaited ? threads - 1 : threads);
+    const job = workers.openTransfer(transfer, { parts, after, threads, workers: woken });
+    return job && new SharedTransfer(linearMemory.memory, workers, { job, threads, onEnd });
   }
 
   protected override mayHelp(): boolean {
@@ -72,5 +92,6 @@ export class SharedTransfer extends SharedJob {
   /** Ends the transfer, which is done. */
   end(): void {
     this.close();
+    this.#onEnd?.();
   }
 }

@@ -274,7 +274,7 @@ class JobRunner {
   readonly #source: BlockSource = new JobSource(this);
 }
 
-/** A copy or a fill that this thread has joined. */
+/** A copy, a fill, or a change of access that this thread has joined. */
 class TransferRunner {
   readonly fields: JobFields;
   readonly hasResidents = false;
@@ -286,7 +286,7 @@ class TransferRunner {
     this.#job = job;
   }
 
-  /** Copies or fills parts until none is left, or until workers take turns with other jobs. */
+  /** Runs parts until none is left, or until workers take turns with other jobs. */
   run(): void {
     do {
       board.parkWhilePaused();

@@ -267,7 +267,7 @@ export class Workers implements PageHolder {
     return job;
   }
 
-  /** Opens a job for a copy or a fill. Returns undefined if there is no room for it. */
+  /** Opens a job for a copy, a fill, or a change of access. Returns undefined if there is no room for it. */
   openTransfer(
     transfer: Partial<JobFields>,
     { parts, after, threads, workers }: { parts: number; after: readonly Job[]; threads: number; workers: number },
