@@ -17,7 +17,7 @@ import { UnixListener } from "../../../src/sharing/transport/unix_listener.ts";
 import { UnixSocket } from "../../../src/sharing/transport/unix_socket.ts";
 import { watchSockets } from "../../support/child_process.ts";
 import { driversUnderTest, type DriverUnderTest } from "../../support/drivers.ts";
-import { assertNothingLeft, countResources } from "../../support/resources.ts";
+import { assertLeavesNothing } from "../../support/resources.ts";
 import { warmUpSockets } from "../../support/warm_up.ts";
 import { test } from "../../support/test.ts";
 
@@ -100,9 +100,7 @@ function testClient(
         warmUpKernels(setting);
         await inPlace(setting, body);
       }
-      const before = countResources();
-      await inPlace(setting, body);
-      await assertNothingLeft(before);
+      await assertLeavesNothing(() => inPlace(setting, body));
     });
   }
 }
