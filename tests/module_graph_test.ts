@@ -119,6 +119,7 @@ const layers: readonly (readonly [layer: string, mayImport: readonly string[]])[
 const compilerOrder = [
   "webassembly/",
   "helpers/",
+  "tensor_cores/",
   "typing/",
   "checks/",
   "instructions/",

@@ -209,6 +209,7 @@ export function load(
     };
     const { parameters: packed, shared, local, bounds, threads } = places;
     set({ parameters: packed, shared, localMemory: local, bounds, threads, savedRegisters: saved });
+    set({ warpWorkspace: saved + count * kernel.savedBytes });
     set({ sharedBytes: kernel.sharedBytes + sharedMemoryBytes, fuelLeft: 2 ** 20 });
     set({
       gridX: grid[0],

@@ -12,6 +12,7 @@ import { scalarTypes, typeNamed } from "./scalar_types.ts";
 import { controlFlowRows, miscellaneousRows, synchronizationRows, unsupportedRows } from "./rows/control.ts";
 import { comparisonRows, floatRows } from "./rows/floats.ts";
 import { integerRows, logicRows, packedVideoRows, videoRows } from "./rows/integers.ts";
+import { matrixProductRows } from "./rows/matrices.ts";
 import { atomicRows, dataMovementRows } from "./rows/memory.ts";
 
 let rowsByOpcode: ReadonlyMap<string, readonly InstructionRow[]> | undefined;
@@ -101,6 +102,7 @@ function groupRows(): ReadonlyMap<string, readonly InstructionRow[]> {
     dataMovementRows,
     controlFlowRows,
     synchronizationRows,
+    matrixProductRows,
     atomicRows,
     videoRows,
     packedVideoRows,

@@ -88,6 +88,8 @@ export const launchFields = [
    * descending order. Bit 0 is x.
    */
   "reversedThreads",
+  /** For kernels with products of matrices: the offset of the memory in which the products of a block are computed. */
+  "warpWorkspace",
 ] as const;
 
 /** The fields that contain the index of the first thread to run in x, y and z. */
@@ -118,6 +120,9 @@ export const launchRecordBegin = 0x1_8000;
 export function launchFieldOffset(field: LaunchField): number {
   return launchFieldOffsets.get(field)!;
 }
+
+/** The size in bytes of the memory in which products of matrices are computed. Each block has its own. */
+export const productWorkspaceByteLength = 14336;
 
 /** The size of a thread record in bytes. */
 export const threadRecordByteLength = 64;
@@ -223,6 +228,11 @@ export type SuspensionRequest =
   | { readonly kind: "matrixLoad" | "matrixStore"; readonly matrices: number; readonly transposed: boolean }
   /** `movmatrix`: `value` is the thread's fragment of the matrix. */
   | { readonly kind: "matrixTranspose" }
+  /**
+   * Products of matrices: the lanes wait for each other. Each lane's `result` is 1. The first lane that resumes computes
+   * the products and sets all of them to 0.
+   */
+  | { readonly kind: "matrixProduct" }
   /** Requests the mask of the lanes that execute the same `activemask` instruction. */
   | { readonly kind: "activeMask" }
   /** The thread can resume at any time, but other threads of the block run first. */

@@ -15,8 +15,8 @@
  * A kernel and the functions that it calls become one WebAssembly function, or several if they are large
  * (`codegen/kernel_parts.ts`). Threads are coroutines: at a suspend point, a thread saves its live registers and leaves
  * the function, which begins with a switch on where the thread resumes (`codegen/code_generator.ts`). Every stage takes
- * O(n) or O(n log n) time for a kernel of n instructions, as `deno task bench scaling` measures. `../abi/` defines the
- * interface between compiled kernels and their caller.
+ * O(n) or O(n log n) time for a kernel of n instructions, as `deno task bench scaling` measures. `tensor_cores/` has the
+ * arithmetic of products of matrices. `../abi/` defines the interface between compiled kernels and their caller.
  *
  * @module
  */
@@ -100,6 +100,8 @@ export interface CompiledKernel {
   readonly localBytes: number;
   /** The distance between the saved registers of successive threads, in bytes. */
   readonly savedBytes: number;
+  /** The size of the memory in which a block's products of matrices are computed, in bytes. 0 if there are none. */
+  readonly productBytes: number;
   /** The size of the kernel's own frame in local memory, in bytes. */
   readonly frameBytes: number;
   /** The number of bytes of its local memory that a thread may access. */

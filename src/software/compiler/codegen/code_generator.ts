@@ -57,7 +57,14 @@ import { impliedChecks } from "./implied_checks.ts";
 import { knownZeroBits } from "../../../ptx/analysis/known_zero_bits.ts";
 import { type Definitions, liveRegisters } from "../../../ptx/analysis/definitions_and_uses.ts";
 import { wholeLoad, wholeStore } from "./register_types.ts";
-import { type CallSite, exited, savedHeader, type Suspension, threadRecord } from "../../abi/launch_record.ts";
+import {
+  type CallSite,
+  exited,
+  productWorkspaceByteLength,
+  savedHeader,
+  type Suspension,
+  threadRecord,
+} from "../../abi/launch_record.ts";
 import { findsReservedShared } from "../instructions/special_registers.ts";
 import type { FunctionName, Register } from "../../../ptx/instructions/resolved_instruction.ts";
 import { initializePredicated, liveIntervals } from "../control_flow/live_intervals.ts";
@@ -85,6 +92,8 @@ export interface GeneratedKernel {
   readonly frameBytes: number;
   /** The size of each thread's saved registers, in bytes. */
   readonly savedBytes: number;
+  /** The size of the memory in which products of matrices are computed, in bytes. 0 if the kernel has none. */
+  readonly productBytes: number;
   /** The number of bytes of its local memory that a thread may access. */
   readonly accessibleLocalBytes: number;
   /** The PTX lines where threads resume, by `resumeIndex`. Entries for the start of a function are missing. */
@@ -258,6 +267,7 @@ class KernelGenerator {
   /** The cached value of `#savedBytes`, which is computed after the code of all functions has been emitted. */
   #savedBytesOnce: number | undefined;
   #mayReadUnset = false;
+  #productBytes = 0;
   readonly #emitter: FunctionEmitter;
   readonly #code = new Map<FlowBlock, EmittedCode>();
   readonly #conditions = new Map<FlowBlock, EmittedCode>();
@@ -360,7 +370,7 @@ class KernelGenerator {
         constants: context.constants,
       },
       context.options,
-      this.#isResumable ? "record" : "x",
+      { threads: this.#isResumable ? "record" : "x", functionIndex: context.functionIndex },
     );
     if (context.options.kernelChecks.has("race")) this.#emitter.pollingLoads = findPollingLoads(context.flows);
     this.#parts = divides ? new KernelParts(this.#emitter, partBytes) : undefined;
@@ -402,6 +412,7 @@ class KernelGenerator {
       localBytes,
       frameBytes: kernel.frameBytes,
       savedBytes,
+      productBytes: this.#productBytes,
       accessibleLocalBytes: this.#emitter.sizes.local,
       resumeLines: this.#resumeLines,
       callSites: this.#callSites,
@@ -423,16 +434,18 @@ class KernelGenerator {
     const [localBytes, savedBytes] = [this.#localStride, this.#savedBytes];
     if (this.#parts === undefined) {
       const code = emitSuspendableThreads(e, this.#emitBody(dispatches[0]!.entry), { localBytes, savedBytes });
-      return { definitions: [{ type: runType, locals: e.locals, code, exportName: name }], localBytes, savedBytes };
+      const run = { type: runType, locals: e.locals, code, exportName: name };
+      return { definitions: [...e.warpFunctions.definitions, run], localBytes, savedBytes };
     }
-    const { functionIndex } = this.#context;
+    const functionIndex = e.warpFunctions.end;
     const definitions = dispatches.map(({ entry, indices }, part): FunctionDefinition => {
       this.#usePart(part);
       const code = emitSuspendableThreads(e, this.#emitBody(entry), { localBytes, savedBytes, part: indices });
       return { type: partType, locals: e.locals, code };
     });
     const calls = dispatches.map(({ indices }, part) => ({ ...indices, functionIndex: functionIndex + part }));
-    return { definitions: [...definitions, runParts(name, calls)], localBytes, savedBytes };
+    const all = [...e.warpFunctions.definitions, ...definitions, runParts(name, calls)];
+    return { definitions: all, localBytes, savedBytes };
   }
 
   /** Switches to emitting code for a part of the kernel. Does nothing if the kernel is not divided. */
@@ -556,7 +569,10 @@ class KernelGenerator {
     const slots = new Map<Register, number>();
     /** In a divided kernel, registers that share a local also share the memory in which they are saved. */
     const holderOf = (register: Register) => this.#parts === undefined ? register : e.holderOf(register);
-    let end: number = savedHeader.byteLength;
+    const fragmentBytes = Math.max(0, ...suspendPoints.map(({ instruction }) => fragmentBytesOf(instruction)));
+    if (fragmentBytes > 0) this.#productBytes = productWorkspaceByteLength;
+    // The fragments of matrices that threads leave for their warp are at the beginning.
+    let end: number = savedHeader.byteLength + roundUp(fragmentBytes, 8);
     for (const resumeBlock of resumeBlocks) {
       e.checkHolders(live(resumeBlock));
       for (const register of live(resumeBlock)) {
@@ -874,6 +890,10 @@ class KernelGenerator {
       e.code.set(e.registerLocal(register));
     }
   }
+}
+
+function fragmentBytesOf(instruction: CompiledInstruction | undefined): number {
+  return instruction?.form.suspending?.fragmentBytes?.(instruction) ?? 0;
 }
 
 /** Returns a step that sets registers to 0 if the function may read them before setting them. */

@@ -17,7 +17,7 @@ import { orderBits } from "../../abi/check_state.ts";
 import { type Helper, helperIndex, imageAddressGlobal } from "../helpers/helper_functions.ts";
 import { copiesNumbers, findDeferredNaNs } from "./nan_canonicalization.ts";
 import type { CompiledInstruction, Emit } from "../instructions/instruction_form.ts";
-import { type FixedLocal, type LiveInterval, runType, shareLocals } from "./locals.ts";
+import { type FixedLocal, launchRecordLocal, type LiveInterval, runType, shareLocals } from "./locals.ts";
 import { type ArgumentRange, FunctionLocals, type ParameterPointer } from "./function_locals.ts";
 import {
   chooseValueTypes,
@@ -40,6 +40,7 @@ import { isSpecialRegister, specialRegister } from "../instructions/special_regi
 import { UnsupportedPtxError } from "../../../ptx/instruction_support.ts";
 import { type CodePiece, CodeStore, CodeWriter } from "../webassembly/code_writer.ts";
 import type { LocalType, ValueType } from "../webassembly/opcodes.ts";
+import { WarpFunctions } from "../tensor_cores/warp_functions.ts";
 
 /** A piece of code, and the registers that it uses and defines. */
 export interface EmittedCode extends RegisterUse {
@@ -166,6 +167,8 @@ export class FunctionEmitter {
   pollingLoads: ReadonlySet<ResolvedInstruction> = new Set();
   readonly sizes: SpaceSizes;
   readonly options: EmitOptions;
+  /** The functions that the kernel calls besides the helpers of all modules. */
+  readonly warpFunctions: WarpFunctions;
   /** The shadow registers, if the `initialization` check is enabled. */
   readonly shadows: RegisterShadows | undefined;
   /** How fault reports identify a thread: by its x index, or by the index of its thread record. */
@@ -192,7 +195,12 @@ export class FunctionEmitter {
   #standIns: StandIns | undefined;
   #current: CompiledInstruction | undefined;
 
-  constructor(sizes: SpaceSizes, options: EmitOptions, threads: FaultPlace["thread"] = "x") {
+  constructor(
+    sizes: SpaceSizes,
+    options: EmitOptions,
+    { threads = "x", functionIndex = 0 }: { threads?: FaultPlace["thread"]; functionIndex?: number } = {},
+  ) {
+    this.warpFunctions = new WarpFunctions(functionIndex);
     this.sizes = sizes;
     this.options = options;
     this.shadows = options.kernelChecks.has("initialization") ? new RegisterShadows(this) : undefined;
@@ -437,6 +445,11 @@ export class FunctionEmitter {
     // If `threadX` has been replaced by another local, that local holds the thread's own index. Otherwise, `threadX`
     // holds the index of the gang's first thread, so add the thread's index in the gang.
     return member === undefined || standIn !== undefined ? this.code : this.code.get(member).ops("i32Add");
+  }
+
+  /** Emits code that pushes the offset of the launch record. */
+  getLaunchRecord(): CodeWriter {
+    return this.code.get(launchRecordLocal);
   }
 
   getFixed(name: FixedLocal): CodeWriter {

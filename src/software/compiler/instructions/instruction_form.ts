@@ -57,6 +57,8 @@ export interface SuspendingInstruction {
    * the method is absent or returns undefined, the threads of a gang diverge and wait one by one.
    */
   barrierOfAll?(instruction: ResolvedInstruction): number | undefined;
+  /** Returns the size of the memory for fragments of matrices that the instruction needs in each thread, in bytes. */
+  fragmentBytes?(instruction: ResolvedInstruction): number;
   /** Whether no lane of the warp resumes before all lanes have arrived. Default: false. */
   gathersWarp?(instruction: ResolvedInstruction): boolean;
 }

@@ -119,6 +119,8 @@ import { gangLoad, gangStore } from "./gangs/gang_memory.ts";
 import { atomicWide, loadWide, moveWide, storeWide } from "./integers/wide_instructions.ts";
 import { allocateOnStack, restoreStack, saveStack } from "./call_instructions.ts";
 import { loadMatrices, storeMatrices, transposeMatrix } from "./memory/matrix_instructions.ts";
+import { matrixProduct } from "./memory/matrix_products.ts";
+import { type MatrixProductName, matrixProductRows } from "../../../ptx/instructions/rows/matrices.ts";
 import {
   activeMask,
   aligned,
@@ -421,6 +423,10 @@ const atomicLowerings = onFirstUse((): Lowerings<AtomicName> => ({
   "red.async": reduceAsynchronously,
 }));
 
+const matrixProductLowerings = onFirstUse((): Lowerings<MatrixProductName> => ({
+  mma: { lowering: matrixProduct, validity: "emitted" },
+}));
+
 const videoLowerings = onFirstUse((): Lowerings<VideoName> => ({
   vadd: videoArithmetic("add"),
   vsub: videoArithmetic("sub"),
@@ -476,6 +482,7 @@ export function allInstructions(): readonly InstructionForm[] {
     ...lowered(dataMovementRows(), dataMovementLowerings()),
     ...lowered(controlFlowRows(), controlFlowLowerings()),
     ...lowered(synchronizationRows(), synchronizationLowerings()),
+    ...lowered(matrixProductRows(), matrixProductLowerings()),
     ...lowered(atomicRows(), atomicLowerings()),
     ...lowered(videoRows(), videoLowerings()),
     ...lowered(packedVideoRows(), packedVideoLowerings()),

@@ -1,6 +1,8 @@
 import {
   atomicOp,
   type AtomicOpName,
+  laneStoreOp,
+  type LaneStoreOpName,
   memoryOp,
   type MemoryOpName,
   op,
@@ -9,6 +11,8 @@ import {
   type SimdLaneOpName,
   simdOp,
   type SimdOpName,
+  splatOp,
+  type SplatOpName,
   type ValueType,
   valueTypeCodes,
 } from "./opcodes.ts";
@@ -332,6 +336,23 @@ export class CodeWriter {
   v128Store(offset = 0): this {
     this.#out.bytes([0xfd, 0x0b, 2]);
     this.#out.unsigned(offset);
+    return this;
+  }
+
+  /** Appends a load that fills all lanes of a vector. `offset` is added to the address on the stack. */
+  splat(name: SplatOpName, offset = 0): this {
+    const [opcode, alignment] = splatOp[name];
+    this.#out.bytes([0xfd, opcode, alignment]);
+    this.#out.unsigned(offset);
+    return this;
+  }
+
+  /** Appends a store of one lane of a vector. `offset` is added to the address on the stack. */
+  storeLane(name: LaneStoreOpName, lane: number, offset = 0): this {
+    const [opcode, alignment] = laneStoreOp[name];
+    this.#out.bytes([0xfd, opcode, alignment]);
+    this.#out.unsigned(offset);
+    this.#out.byte(lane);
     return this;
   }
 

@@ -53,3 +53,19 @@ function probeFunction(type: "f32" | "f64"): FunctionDefinition {
   const parameters: ValueType[] = [type, type, type];
   return { type: { parameters, results: [type] }, locals: [], code: code.finish(), exportName: type };
 }
+
+let relaxed: boolean | undefined;
+
+/** Whether the engine has relaxed conversions from f32 to i32, which are faster. In range, they give the same results. */
+export function hasRelaxedTruncation(): boolean {
+  return relaxed ??= WebAssembly.validate(encodeModule({
+    memory: { module: "probe", name: "memory", pages: 1 },
+    globals: [],
+    imports: [],
+    functions: [{
+      type: { parameters: [], results: [] },
+      locals: [],
+      code: new CodeWriter().f32(0).simd("f32x4Splat", "i32x4RelaxedTruncF32x4S").ops("drop").finish(),
+    }],
+  }));
+}

@@ -212,6 +212,8 @@ export type AtomicOpName = keyof typeof atomicOp;
 
 /** Vector instructions: the encoded opcode after the prefix byte. */
 export const simdOp = {
+  i8x16Splat: [0x0f],
+  i16x8Splat: [0x10],
   i32x4Splat: [0x11],
   f32x4Splat: [0x13],
   i64x2Splat: [0x12],
@@ -240,13 +242,30 @@ export const simdOp = {
   f64x2Ge: [0x4c],
   v128Not: [0x4d],
   v128And: [0x4e],
+  v128AndNot: [0x4f],
   v128Or: [0x50],
   v128Xor: [0x51],
   v128Bitselect: [0x52],
+  v128AnyTrue: [0x53],
+  f32x4DemoteF64x2Zero: [0x5e],
+  f64x2PromoteLowF32x4: [0x5f],
+  i8x16Popcnt: [0x62],
   i8x16Bitmask: [0x64],
   i8x16NarrowI16x8S: [0x65],
+  f64x2Trunc: [0x7a],
+  i16x8ExtaddPairwiseI8x16U: [0x7d],
+  i32x4ExtaddPairwiseI16x8U: [0x7f],
   i16x8NarrowI32x4S: [0x85, 0x01],
+  i16x8ExtendLowI8x16S: [0x87, 0x01],
+  i16x8ExtendHighI8x16S: [0x88, 0x01],
+  i16x8ExtendLowI8x16U: [0x89, 0x01],
+  i16x8ExtendHighI8x16U: [0x8a, 0x01],
+  i16x8Add: [0x8e, 0x01],
+  i16x8Sub: [0x91, 0x01],
+  i16x8MaxS: [0x98, 0x01],
   i32x4Abs: [0xa0, 0x01],
+  i32x4ExtendLowI16x8S: [0xa7, 0x01],
+  i32x4ExtendHighI16x8S: [0xa8, 0x01],
   i32x4Neg: [0xa1, 0x01],
   i32x4Bitmask: [0xa4, 0x01],
   i32x4Shl: [0xab, 0x01],
@@ -259,8 +278,11 @@ export const simdOp = {
   i32x4MinU: [0xb7, 0x01],
   i32x4MaxS: [0xb8, 0x01],
   i32x4MaxU: [0xb9, 0x01],
+  i32x4DotI16x8S: [0xba, 0x01],
   i64x2ExtendLowI32x4S: [0xc7, 0x01],
   i64x2ExtendHighI32x4S: [0xc8, 0x01],
+  i64x2Shl: [0xcb, 0x01],
+  i64x2Add: [0xce, 0x01],
   f32x4Abs: [0xe0, 0x01],
   f32x4Neg: [0xe1, 0x01],
   f32x4Sqrt: [0xe3, 0x01],
@@ -277,12 +299,14 @@ export const simdOp = {
   f64x2Sub: [0xf1, 0x01],
   f64x2Mul: [0xf2, 0x01],
   f64x2Div: [0xf3, 0x01],
+  f64x2Max: [0xf5, 0x01],
   i32x4TruncSatF32x4S: [0xf8, 0x01],
   i32x4TruncSatF32x4U: [0xf9, 0x01],
   f32x4ConvertI32x4S: [0xfa, 0x01],
   f32x4ConvertI32x4U: [0xfb, 0x01],
   f64x2ConvertLowI32x4S: [0xfe, 0x01],
   f64x2ConvertLowI32x4U: [0xff, 0x01],
+  i32x4RelaxedTruncF32x4S: [0x81, 0x02],
   f32x4RelaxedMadd: [0x85, 0x02],
   f64x2RelaxedMadd: [0x87, 0x02],
 } as const;
@@ -303,6 +327,25 @@ export const simdLaneOp = {
 
 /** The name of an instruction on one lane of a vector. */
 export type SimdLaneOpName = keyof typeof simdLaneOp;
+
+/** Loads that fill all lanes of a vector: the opcode after the prefix byte, and the logarithm of the alignment. */
+export const splatOp = {
+  v128Load16Splat: [0x08, 1],
+  v128Load32Splat: [0x09, 2],
+} as const;
+
+/** The name of a load that fills all lanes of a vector. */
+export type SplatOpName = keyof typeof splatOp;
+
+/** Stores of one lane of a vector: the opcode after the prefix byte, and the logarithm of the alignment. */
+export const laneStoreOp = {
+  v128Store16Lane: [0x59, 1],
+  v128Store32Lane: [0x5a, 2],
+  v128Store64Lane: [0x5b, 2],
+} as const;
+
+/** The name of a store of one lane of a vector. */
+export type LaneStoreOpName = keyof typeof laneStoreOp;
 
 /** An operation that exists for i32 and i64, such as `Add` for `i32Add` and `i64Add`. */
 export type IntegerOperation<Name = OpName> = Name extends `i32${infer Rest}`

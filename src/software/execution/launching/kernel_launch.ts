@@ -22,10 +22,10 @@ import { sharingPolicy } from "../workers/workers.ts";
 
 /** Returns the size in bytes of the memory for the local memory and saved registers of all threads of a block. */
 export function threadMemoryBytes(
-  { suspensions, localBytes, savedBytes }: CompiledKernel,
+  { suspensions, localBytes, savedBytes, productBytes }: CompiledKernel,
   threadsPerBlock: number,
 ): number {
-  return suspensions === undefined ? localBytes : threadsPerBlock * (localBytes + savedBytes);
+  return suspensions === undefined ? localBytes : threadsPerBlock * (localBytes + savedBytes) + productBytes;
 }
 
 /** A launch, as an item of work that a stream runs. */

@@ -135,7 +135,7 @@ export class LaunchRecord<Kernel extends RunnableKernel = RunnableKernel> {
     this.set("shared", this.ranges.shared.begin);
     this.set("sharedBytes", compiled.sharedBytes + sharedMemoryBytes);
     this.set("localMemory", this.localMemory);
-    this.set("savedRegisters", this.savedRegisters);
+    this.setSavedRegisters(this.savedRegisters);
     this.set("threads", this.ranges.threads.begin);
     this.set("workspaceHigh", workspace === undefined ? 0 : addressHigh);
     this.set("workspaceLow", workspace ?? 0);
@@ -258,6 +258,15 @@ export class LaunchRecord<Kernel extends RunnableKernel = RunnableKernel> {
     this.set("localMemory", local);
     this.set("savedRegisters", saved);
     this.set("gangs", gangs);
+  }
+
+  /** Sets the offset of the threads' saved registers, which the memory for products of matrices follows. */
+  setSavedRegisters(saved: number): void {
+    const { geometry: { block }, kernel: { compiled } } = this;
+    this.set("savedRegisters", saved);
+    if (compiled.productBytes > 0) {
+      this.set("warpWorkspace", saved + block[0] * block[1] * block[2] * compiled.savedBytes);
+    }
   }
 
   /**

@@ -30,6 +30,7 @@ export type BlockProperties = Pick<
   | "sharedBytes"
   | "localBytes"
   | "savedBytes"
+  | "productBytes"
   | "frameBytes"
   | "resumeLines"
   | "callSites"

@@ -26,6 +26,7 @@ export interface BlockMemorySizes {
   readonly threads: number;
   /** The total size of the local memory of all threads of the block. */
   readonly local: number;
+  /** The total size of the saved registers of all threads, and of the memory for products of matrices. */
   readonly saved: number;
 }
 
@@ -156,14 +157,17 @@ export class BlockPlaces {
 
 /** Returns the sizes of the memory of a kernel's block. */
 export function blockMemorySizes(
-  { sharedBytes, localBytes, savedBytes }: Pick<CompiledKernel, "sharedBytes" | "localBytes" | "savedBytes">,
+  { sharedBytes, localBytes, savedBytes, productBytes }: Pick<
+    CompiledKernel,
+    "sharedBytes" | "localBytes" | "savedBytes" | "productBytes"
+  >,
   { threads, sharedMemoryBytes }: { threads: number; sharedMemoryBytes: number },
 ): BlockMemorySizes {
   return {
     shared: sharedBytes + sharedMemoryBytes,
     threads: threads * threadRecordByteLength,
     local: threads * localBytes,
-    saved: threads * savedBytes,
+    saved: threads * savedBytes + productBytes,
   };
 }
 

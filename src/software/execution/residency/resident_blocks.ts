@@ -171,7 +171,7 @@ export class ResidentBlocks implements ScratchOwner {
     launch.set("shared", place.shared);
     launch.set("threads", place.threads);
     launch.set("localMemory", place.local);
-    launch.set("savedRegisters", place.saved);
+    launch.setSavedRegisters(place.saved);
     launch.scheduler = scheduler;
     steps.restart(resident.steps);
     const turn = stopIfDeadlocked(() => scheduler.takeTurn());

@@ -343,9 +343,10 @@ export class Workers implements PageHolder {
     number = ++this.#lastKernel;
     numbers.set(gang, number);
     this.#stale.register(kernel, number, kernel);
-    const { name, sharedBytes, localBytes, savedBytes, frameBytes, resumeLines, callSites, suspensions } =
+    const { name, sharedBytes, localBytes, savedBytes, productBytes, frameBytes, resumeLines, callSites, suspensions } =
       kernel.compiled;
-    const compiled = { name, sharedBytes, localBytes, savedBytes, frameBytes, resumeLines, callSites, suspensions };
+    const sizes = { sharedBytes, localBytes, savedBytes, productBytes, frameBytes };
+    const compiled = { name, ...sizes, resumeLines, callSites, suspensions };
     const { wasm: _, ...gangProperties } = gang?.compiled ?? {};
     const sentGang = gang && { code: gang.code, compiled: gangProperties as GangProperties };
     const { binding: { code, image }, steps: { limit: stepLimit } } = kernel;

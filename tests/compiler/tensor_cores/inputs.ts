@@ -1,0 +1,78 @@
+/**
+ * Inputs for products of matrices: seeded random elements of several classes.
+ *
+ * @module
+ */
+import { decode, type FormatName, formats } from "./reference.ts";
+
+/** A generator of 32-bit random numbers. */
+export class Random {
+  #state: number;
+
+  constructor(seed: number) {
+    this.#state = seed >>> 0;
+  }
+
+  /** A number from 0 to 2^32 - 1. */
+  next(): number {
+    this.#state = (this.#state + 0x9e37_79b9) >>> 0;
+    let mixed = this.#state;
+    mixed = Math.imul(mixed ^ (mixed >>> 16), 0x21f0_aaad);
+    mixed = Math.imul(mixed ^ (mixed >>> 15), 0x735a_2d97);
+    return (mixed ^ (mixed >>> 15)) >>> 0;
+  }
+
+  below(limit: number): number {
+    return this.next() % limit;
+  }
+}
+
+/** The classes of inputs. */
+export const classes = ["small", "bits", "cancel", "spread", "zeros", "extremes", "special"] as const;
+export type InputClass = typeof classes[number];
+
+/** Returns an element of a class, in the low bits. */
+export function element(random: Random, kind: InputClass, name: FormatName): number {
+  const { exponent, mantissa, dropped = 0 } = formats[name];
+  const bias = 2 ** (exponent - 1) - 1;
+  const all = 2 ** exponent - 1;
+  const low = random.below(2 ** dropped);
+  const sign = random.below(2);
+  const compose = (field: number, fraction: number) =>
+    ((sign * 2 ** exponent + Math.max(0, Math.min(all, field))) * 2 ** mantissa + fraction) * 2 ** dropped + low;
+  const fraction = random.below(2 ** mantissa);
+  switch (kind) {
+    case "small":
+      return compose(bias - 2 + random.below(4), fraction);
+    case "bits": {
+      // Random bits, but neither infinities nor NaNs.
+      const bits = compose(random.below(all), fraction);
+      return decode(bits, name).kind === "number" ? bits : 0;
+    }
+    case "cancel":
+      // Few different magnitudes, so that sums of products often cancel.
+      return compose(bias + random.below(2), [0, 1, 2 ** mantissa - 1, fraction][random.below(4)]!);
+    case "spread":
+      return compose(bias - 12 + random.below(24), fraction);
+    case "zeros":
+      return random.below(3) === 0 ? compose(bias + random.below(3), fraction) : compose(0, 0);
+    case "extremes":
+      return [
+        () => compose(0, fraction),
+        () => compose(0, 1),
+        () => compose(1, fraction),
+        () => compose(all - 1, 2 ** mantissa - 2),
+        () => compose(all - 1, fraction & ~1),
+        () => compose(bias, fraction),
+      ][random.below(6)]!();
+    case "special":
+      return random.below(24) !== 0
+        ? compose(bias - 3 + random.below(6), fraction)
+        : [() => compose(all, 0), () =>
+          compose(all, fraction), () =>
+          compose(all, 2 ** mantissa - 1), () =>
+          compose(0, 0)][
+            random.below(4)
+          ]!();
+  }
+}

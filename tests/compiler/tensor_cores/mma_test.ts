@@ -1,0 +1,105 @@
+import { assertEquals } from "@std/assert";
+import { test } from "node:test";
+import { allocate, load, shadowOf } from "../compiler_device.ts";
+import { classes, Random } from "./inputs.ts";
+import { formOf, problemOf, productKernel, readResult, wordsOf, writeFragments } from "./problems.ts";
+import { blockSum } from "./reference.ts";
+import { isLong } from "../../support/test.ts";
+
+const forms = [
+  "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32",
+  "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32",
+  "mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16",
+  "mma.sync.aligned.m16n8k8.row.col.f16.f16.f16.f16",
+  "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32",
+  "mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32",
+  "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32",
+  "mma.sync.aligned.m16n8k4.row.col.f32.tf32.tf32.f32",
+].map(formOf);
+
+/** The number of products of each class of inputs. */
+const count = isLong ? 1200 : 2;
+
+for (const [number, form] of forms.entries()) {
+  test(`${form.text} computes what tensor cores compute, to the bit`, () => {
+    const words = wordsOf(form), inputs = 32 * (words.a + words.b + words.c);
+    const module = load(productKernel(form));
+    for (const [index, kind] of classes.entries()) {
+      const random = new Random(100 * number + index);
+      const problems = Array.from({ length: count }, () => problemOf(form, kind, random));
+      const source = allocate(4 * inputs * count), out = allocate(4 * 32 * words.d * count);
+      const view = ({ bytes }: typeof out) => new Uint32Array(bytes.buffer, bytes.byteOffset, bytes.byteLength / 4);
+      problems.forEach((elements, problem) => {
+        writeFragments(form, elements, view(source).subarray(problem * inputs, (problem + 1) * inputs));
+      });
+      module.run("product", {
+        grid: [count, 1, 1],
+        block: [32, 1, 1],
+        parameters: [{ type: "u64", value: out.address }, { type: "u64", value: source.address }],
+      });
+      problems.forEach(({ a, b, c }, problem) => {
+        const got = readResult(form, view(out).subarray(problem * 32 * words.d, (problem + 1) * 32 * words.d));
+        const expected = Uint32Array.from(got, (_, at) => {
+          const row = Math.floor(at / form.n), column = at % form.n;
+          const along = Array.from({ length: form.k }, (_, k) => k);
+          return blockSum(along.map((k) => a[row * form.k + k]!), along.map((k) => b[k * form.n + column]!), {
+            ...form,
+            c: c[at]!,
+            cFormat: form.c as "f16" | "f32",
+            d: form.d as "f16" | "f32",
+          });
+        });
+        assertEquals(got, expected, `${kind}, problem ${problem}`);
+      });
+    }
+  });
+}
+
+test("elements of D are uninitialized whose row of A, column of B or element of C is", () => {
+  for (const form of [forms[0]!, forms[2]!]) {
+    const words = wordsOf(form), inputs = words.a + words.b + words.c;
+    const source = allocate(4 * 32 * inputs), out = allocate(4 * 32 * words.d);
+    const module = load(productKernel(form), { decide: () => {} });
+    const parameters = [{ type: "u64", value: out.address }, { type: "u64", value: source.address }] as const;
+    const shadowFor = (marked: readonly { lane: number; word: number; mask: number }[]) => {
+      const shadow = new Uint32Array(shadowOf(source).buffer, shadowOf(source).byteOffset, 32 * inputs);
+      shadow.fill(0);
+      for (const { lane, word, mask } of marked) shadow[lane * inputs + word] = mask;
+      module.run("product", { block: [32, 1, 1], parameters });
+      return readResult(form, new Uint32Array(shadowOf(out).buffer, shadowOf(out).byteOffset, 32 * words.d));
+    };
+    const all = 2 ** (form.d === "f32" ? 32 : 16) - 1;
+    const expected = (isMarked: (row: number, column: number) => boolean) =>
+      Uint32Array.from({ length: 128 }, (_, at) => isMarked(at >> 3, at & 7) ? all : 0);
+    assertEquals(shadowFor([]), expected(() => false), "nothing");
+    assertEquals(shadowFor([{ lane: 5, word: 0, mask: 1 }]), expected((row) => row === 1), "a row of A");
+    assertEquals(shadowFor([{ lane: 5, word: 3, mask: 1 << 16 }]), expected((row) => row === 9), "another row of A");
+    assertEquals(
+      shadowFor([{ lane: 8, word: words.a + 1, mask: 1 << 31 }]),
+      expected((_, column) => column === 2),
+      "a column of B",
+    );
+    assertEquals(
+      shadowFor([{ lane: 6, word: words.a + words.b, mask: 1 }]),
+      expected((row, column) => row === 1 && column === 4),
+      "an element of C",
+    );
+  }
+});
+
+test("lanes that do not exist have fragments of 0", () => {
+  const form = forms[0]!;
+  const words = wordsOf(form), inputs = words.a + words.b + words.c;
+  const source = allocate(4 * 32 * inputs), out = allocate(4 * 32 * words.d);
+  const view = ({ bytes }: typeof out) => new Uint32Array(bytes.buffer, bytes.byteOffset, bytes.byteLength / 4);
+  const ones = { a: new Uint32Array(256).fill(0x3c00), b: new Uint32Array(128).fill(0x3c00), c: new Uint32Array(128) };
+  writeFragments(form, ones, view(source));
+  load(productKernel(form)).run("product", {
+    block: [16, 1, 1],
+    parameters: [{ type: "u64", value: out.address }, { type: "u64", value: source.address }],
+  });
+  const written = new Float32Array(out.bytes.buffer, out.bytes.byteOffset, 32 * words.d);
+  // Rows 0 to 3 and 8 to 11 of A and columns 0 to 3 of B are those of the 16 lanes.
+  const expected = Array.from({ length: 128 }, (_, index) => index < 64 && (index >> 2) % 4 < 2 ? 16 : 0);
+  assertEquals([...written], expected);
+});
