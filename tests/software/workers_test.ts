@@ -434,23 +434,28 @@ test("no more threads join a job than may run it", () => {
   assertEquals([jobs[0]!.leave(), jobs[2]!.join()], [false, true]);
 });
 
-test("other threads run a kernel of a single block, too, once it has taken long", async () => {
+test("other threads run the single block of a kernel's first launch if it has loops, also while this thread is busy", async () => {
   await withThreads(threads, async (cuda) => {
     sharingPolicy.firstSliceMilliseconds = 0.1;
     const gpu = cuda.device(0);
     const stream = gpu.createStream();
     const buffer = gpu.createPool().allocate(blockSize * 4, stream);
     const kernel = gpu.loadModule(programs["in loops"]!).kernel("kernel");
-    const launch = () => kernel.launch({ grid: 1, block: blockSize, stream }, buffer, 200_000);
-    launch();
-    stream.synchronize();
-    launch();
+    kernel.launch({ grid: 1, block: blockSize, stream }, buffer, 200_000);
     let turns = 0;
     while (!stream.query()) {
       turns++;
       await new Promise((resolve) => setImmediate(resolve));
     }
     assert(turns > 10, `${turns} turns`);
+    using host = cuda.allocateHost(4);
+    const other = gpu.loadModule(programs["in loops"]!).kernel("kernel");
+    other.launch({ grid: 1, block: 1, stream }, buffer, 1000);
+    buffer.subarray(0, 4).copyTo(host, stream);
+    const start = performance.now();
+    while (Atomics.load(new Int32Array(host.buffer), 0) === 0 && performance.now() - start < 30_000);
+    assert(Atomics.load(new Int32Array(host.buffer), 0) !== 0);
+    stream.synchronize();
   });
 });
 

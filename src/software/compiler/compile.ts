@@ -122,6 +122,8 @@ export interface CompiledKernel {
   readonly findsWorkspace: boolean;
   /** Whether the kernel calls `malloc` or `free`. */
   readonly usesHeap: boolean;
+  /** Whether the kernel or a function that it calls has loops: its length then does not limit the time of a block. */
+  readonly hasLoops: boolean;
   /** The call sites, by the `resumeIndex` where the caller resumes. */
   readonly callSites: ReadonlyMap<number, CallSite>;
   /**
@@ -324,6 +326,7 @@ function compileKernel(
     const properties = {
       findsWorkspace: isCooperative,
       usesHeap: bodies.some((body) => instructionsOf(body).some(usesHeap)),
+      hasLoops: [...flows.values()].some(({ analysis }) => analysis.loops.length > 0),
     };
     const common = { name, parameters, parameterBytes, ...threads, sharedBytes, ...properties };
     const compileFor = (points: LockstepPoints, functionIndex: number) => {

@@ -143,11 +143,13 @@ export class Workers implements PageHolder {
 
   /**
    * Whether workers run a launch of a kernel from its first block on: the kernel's last launch took so long that they ran
-   * a part of it, or would have. Blocks that wait for each other cannot move to another thread once they have started, so
-   * workers also run the first launch of a kernel with such blocks.
+   * a part of it, or would have. A block cannot move to another thread once it has started, or once it waits for others,
+   * so workers also run the first launch of a kernel whose blocks may take any time.
    */
   takeAtOnce(kernel: SoftwareKernel, mayWait: boolean): boolean {
-    return this.#lastLaunches.get(kernel)?.tookLong ?? (mayWait || sharingPolicy.firstSliceMilliseconds < 0);
+    const { firstSliceMilliseconds } = sharingPolicy;
+    return this.#lastLaunches.get(kernel)?.tookLong ??
+      (mayWait || kernel.compiled.hasLoops || firstSliceMilliseconds < 0);
   }
 
   /**
