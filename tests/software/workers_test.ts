@@ -242,6 +242,30 @@ test("a stream that allocates, launches and frees goes on while this thread is b
   });
 });
 
+test("a stream goes on while this thread is busy with as much work as was given", async () => {
+  await withThreads(threads, (cuda) => {
+    const gpu = cuda.device(0);
+    using stream = gpu.createStream();
+    using pool = gpu.createPool();
+    using buffer = pool.allocate(4, stream);
+    using host = cuda.allocateHost(4);
+    const word = new Int32Array(host.buffer);
+    const kernel = gpu.loadModule(kernelOf("red.global.add.u32 [%rd0], 1;")).kernel("kernel");
+    const count = 300;
+    for (const round of [1, 2, 3]) {
+      buffer.fill(0, stream);
+      for (let launch = 0; launch < count * round; launch++) kernel.launch({ grid: 1, block: 1, stream }, buffer, 0);
+      buffer.copyTo(host, stream);
+      const start = performance.now();
+      // More than there is room for at once: the third time, what is left is given when the stream is asked.
+      const isDone = () => Atomics.load(word, 0) === count * round;
+      while (!isDone() && performance.now() - start < 30_000) if (round === 3) stream.query();
+      assertEquals(Atomics.load(word, 0), count * round);
+      stream.synchronize();
+    }
+  });
+});
+
 test("a buffer that was freed in a stream is no memory for what follows there, also while this thread is busy", async () => {
   const messageOf = (count: number) =>
     withThreads(count, (cuda) => {
@@ -277,6 +301,7 @@ test("work after a record does not wait for what takes the place of the closed j
       return isDone;
     },
     endTime: undefined,
+    hasFailed: false,
     isStarved: false,
     help: () => false,
     stop() {},
@@ -293,7 +318,7 @@ test("work after a record does not wait for what takes the place of the closed j
   const other = new Stream(0, { isBlocking: false });
   scheduler.addStream(other);
   scheduler.enqueue(other, () => {}, { after: [record], delegate });
-  assertEquals(jobsBefore, [[job], []]);
+  assertEquals(jobsBefore, [[job], [], []]);
   scheduler.close();
 });
 

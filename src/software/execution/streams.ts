@@ -31,6 +31,8 @@ export interface Delegated {
   readonly endTime: number | undefined;
   /** Whether no thread runs it anymore. */
   readonly isDone: boolean;
+  /** Whether it cannot be done, because it has faulted. */
+  readonly hasFailed: boolean;
   /** Ends it when it is done. Throws if it has failed. Without this method, the work's `run` ends the work. */
   end?(): void;
   /** Whether no thread has begun to run it for some time, because all of them are busy. */
@@ -240,6 +242,8 @@ export class Stream {
   first: Work | undefined;
   /** The work that was enqueued last, whether or not it is done. */
   last: Work | undefined;
+  /** The last item of work, from the first one on, that other threads were given. They run it unless it is done. */
+  lastDelegated: Work | undefined;
   /** The number of items of work that have ever been enqueued on the stream. */
   length = 0;
   /** Whether the stream was destroyed. A destroyed stream is removed when its work is done. */
@@ -457,6 +461,8 @@ export class Scheduler {
       delegate,
       takesLong,
     });
+    // If other threads have not been given all of the work, there may have been no room.
+    if (stream.lastDelegated?.next !== undefined) this.endDone();
     const { last } = stream;
     const isFirst = stream.first === undefined;
     if (isFirst) {
@@ -466,8 +472,8 @@ export class Scheduler {
       last!.next = work;
     }
     stream.last = work;
-    if (isFirst || last!.delegated !== undefined) work.delegateAfter(isFirst ? undefined : last!.delegated);
-    else if (work.takesLong) delegateAll(stream);
+    if (work.takesLong) delegateMore(stream, passing());
+    else if (isFirst || stream.lastDelegated?.delegated !== undefined) delegateMore(stream);
     this.#schedule();
     return work;
   }
@@ -528,10 +534,11 @@ export class Scheduler {
     return stream.comesAfter(work) || areOrderedByDefaultStream(stream, work.stream);
   }
 
-  /** Ends the work that other threads have done. Runs no other work. */
+  /** Ends the work that other threads have done without faults. Runs no other work. */
   endDone(): void {
     for (const stream of [...this.#busy]) {
-      for (let work = stream.first; work?.delegated !== undefined && work.obstacle === "none"; work = stream.first) {
+      for (let work = stream.first; work?.delegated?.hasFailed === false; work = stream.first) {
+        if (work.obstacle !== "none") break;
         if (this.#runSlice(work)) this.#finishFirst(stream);
       }
     }
@@ -656,7 +663,9 @@ export class Scheduler {
     try {
       const isDone = work.run();
       this.onSlice?.();
-      if (work.delegated !== undefined) delegateFollowing(work);
+      const { stream } = work;
+      if (work.delegated !== undefined) stream.lastDelegated = work;
+      if (stream.lastDelegated?.delegated !== undefined) delegateMore(stream);
       return isDone;
     } catch (cause) {
       this.#onFailure(work.stream.device, cause);
@@ -721,6 +730,7 @@ export function passing(...before: readonly Delegated[]): Delegated {
     get isDone() {
       return before.every(({ isDone }) => isDone);
     },
+    hasFailed: false,
     isStarved: false,
     help: () => false,
     stop() {},
@@ -728,16 +738,19 @@ export function passing(...before: readonly Delegated[]): Delegated {
   };
 }
 
-/** Gives the work that follows in the stream to other threads, too, as far as they can take it. */
-function delegateFollowing(work: Work): void {
-  for (let next = work.next; next?.delegateAfter(work.delegated); next = work.next) work = next;
-}
-
-/** Gives all work of a stream to other threads, as far as they can take it. */
-function delegateAll({ first }: Stream): void {
-  let before = passing();
-  for (let work = first; work !== undefined; before = work.delegated!, work = work.next) {
-    if (work.delegated === undefined && !work.delegateAfter(before)) return;
+/**
+ * Gives the work of a stream to other threads that they do not have yet, as far as they can take it, after the work that
+ * they have.
+ *
+ * @param before what precedes the first work if they have none. By default, they take that only if it takes long
+ */
+function delegateMore(stream: Stream, before?: Delegated): void {
+  const { lastDelegated } = stream;
+  const hasSome = lastDelegated?.delegated !== undefined;
+  let after = hasSome ? lastDelegated.delegated : before;
+  for (let work = hasSome ? lastDelegated.next : stream.first; work?.delegateAfter(after); work = work.next) {
+    stream.lastDelegated = work;
+    after = work.delegated;
   }
 }
 

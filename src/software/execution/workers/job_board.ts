@@ -9,7 +9,7 @@
 import { pause } from "../../../support/waiting/timer.ts";
 
 /** The maximum number of jobs that are open at once. */
-export const jobCount = 64;
+export const jobCount = 512;
 
 /** The words before the jobs. */
 const header = {
@@ -27,6 +27,8 @@ const header = {
   paused: 5,
   /** The number of workers that have noticed it, and wait for the end. */
   parked: 6,
+  /** The number after the greatest index of an open job. */
+  places: 7,
   words: 16,
 } as const;
 
@@ -196,15 +198,21 @@ export class JobBoard {
     return Atomics.load(this.words, header.openJobs) > 1;
   }
 
+  /** A number that is greater than the index of each open job. */
+  get places(): number {
+    return Atomics.load(this.words, header.places);
+  }
+
   /** Counts a job that is opened, and wakes workers. */
-  noteOpened(workers: number): void {
+  noteOpened(index: number, workers: number): void {
+    if (index >= this.places) Atomics.store(this.words, header.places, index + 1);
     Atomics.add(this.words, header.openJobs, 1);
     Atomics.add(this.words, header.opened, 1);
     Atomics.notify(this.words, header.opened, workers);
   }
 
   noteClosed(): void {
-    Atomics.sub(this.words, header.openJobs, 1);
+    if (Atomics.sub(this.words, header.openJobs, 1) === 1) Atomics.store(this.words, header.places, 0);
   }
 
   /** Wakes all idle workers if jobs may begin that had to wait for another one. */
@@ -287,7 +295,7 @@ export class Job {
       Atomics.store(words, this.#state + state[word], 0);
     }
     Atomics.store(words, this.#state + state.open, 1);
-    this.#board.noteOpened(workers);
+    this.#board.noteOpened(this.index, workers);
   }
 
   /** Lets all threads leave the job soon. */
@@ -301,12 +309,8 @@ export class Job {
     Atomics.store(words, this.#state + state.ended, this.#isComplete ? 1 : 2);
     this.stop();
     Atomics.store(words, this.#state + state.open, 0);
+    for (let running; (running = this.running) > 0;) Atomics.wait(words, this.#state + state.running, running);
     this.#board.noteClosed();
-    for (;;) {
-      const running = this.running;
-      if (running === 0) return;
-      Atomics.wait(words, this.#state + state.running, running);
-    }
   }
 
   /** Returns the fields. Must be called by a thread that has joined. */

@@ -36,6 +36,10 @@ export abstract class SharedJob implements Delegated {
     return this.#job === undefined || this.#job.isOver;
   }
 
+  get hasFailed(): boolean {
+    return this.#job?.hasFault === true;
+  }
+
   get endTime(): number | undefined {
     if (this.#job !== undefined && this.#job.isOver) this.#endTime = Number(this.#job.endTime) / 1e6;
     return this.#endTime;

@@ -16,7 +16,7 @@ import { type BlockSource, type Coordinates, LaunchRecord } from "../launching/l
 import type { RunKernel, RunnableGangs } from "../modules/kernel_versions.ts";
 import type { RunnableKernel } from "../modules/module_loader.ts";
 import { ResidentBlocks } from "../residency/resident_blocks.ts";
-import { Job, JobBoard, jobCount, type JobFields, jobKinds } from "./job_board.ts";
+import { Job, JobBoard, type JobFields, jobKinds } from "./job_board.ts";
 import { type FromWorker, type SentKernel, type ToWorker, type WorkerData, workerThreads } from "./messages.ts";
 import { Pace } from "../launching/pace.ts";
 import { runBlocks } from "./claimed_blocks.ts";
@@ -348,15 +348,17 @@ const stuckMilliseconds = 0.05;
 /** The time in milliseconds for which a thread runs the blocks that it claims at once. */
 const claimMilliseconds = 0.5;
 
-const jobs = Array.from({ length: jobCount }, (_, index) => new Job(board, index));
-const runners: (JobRunner | TransferRunner | undefined)[] = new Array(jobCount).fill(undefined);
+const jobs: Job[] = [];
+/** What runs each job that this thread has begun and that has blocks left. */
+const runners: (JobRunner | TransferRunner | undefined)[] = [];
 
 /** Runs a part of each open job. Returns whether there was one, and whether all blocks only wait for other threads. */
 function runJobs(): "none" | "some" | "stuck" {
   let hasRun = false, isStuck = true;
   board.noteRound();
   board.parkWhilePaused();
-  for (const job of jobs) {
+  for (let index = 0; index < board.places; index++) {
+    const job = jobs[index] ??= new Job(board, index);
     let runner = runners[job.index];
     // A thread stays in a job while blocks that it has started wait for others.
     if (runner?.hasResidents !== true) {
@@ -379,6 +381,7 @@ function runJobs(): "none" | "some" | "stuck" {
     job.noteBusy(performance.now() - start);
     isStuck &&= runner?.isStuck === true;
     if (runner?.hasResidents) continue;
+    if (!job.hasBlocks) runners[job.index] = undefined;
     const isLast = job.leave(BigInt(Math.round((performance.now() + originOffset) * 1e6)));
     if (isLast && !job.hasBlocks) progress.advance();
   }

@@ -34,6 +34,8 @@ const launchesPerMeasurement = 16;
 const parameterBytes: number = scratch.parameters.byteLength;
 /** The minimum size of a worker's scratch ranges, so that most launches can use the same. */
 const leastScratchBytes = 0x4_0000;
+/** The number of jobs up to which their order does not matter. */
+const fewJobs = 64;
 /** The maximum total size of all workers' scratch ranges. */
 const mostScratchBytes = 2 ** 30;
 
@@ -83,8 +85,9 @@ const noPlaces: Places = { begin: 0, byteLength: 0, blocks: 0 };
 export class Workers implements PageHolder {
   readonly #memory: LinearMemory;
   readonly #board = new JobBoard();
-  readonly #jobs: Job[] = Array.from({ length: jobCount }, (_, index) => new Job(this.#board, index));
-  readonly #closed: Job[] = [...this.#jobs];
+  /** The closed jobs, of which the last is opened next, and the number of all jobs so far. */
+  readonly #closed: Job[] = [];
+  #jobs = 0;
   readonly #ports: WorkerPort[] = [];
   readonly #numbers = new WeakMap<SoftwareKernel, Map<GangFunctions | undefined, number>>();
   /** Lets the workers forget versions of kernels whose modules were unloaded. */
@@ -236,7 +239,7 @@ export class Workers implements PageHolder {
       threads: blockThreads,
       local: Math.max(localBytes, gang === undefined ? 0 : gangMemoryBytes(gang.compiled, blockThreads)),
     }));
-    const job = ranges && places && this.#closed.pop();
+    const job = ranges && places && this.#takeClosed();
     if (job === undefined) {
       this.#releasePlaces(places);
       return undefined;
@@ -274,7 +277,7 @@ export class Workers implements PageHolder {
     transfer: Partial<JobFields>,
     { parts, after, threads, workers }: { parts: number; after: readonly Job[]; threads: number; workers: number },
   ): Job | undefined {
-    const job = this.#closed.pop();
+    const job = this.#takeClosed();
     job?.open({
       ...transfer,
       number: this.#lastNumber = (this.#lastNumber + 1) >>> 0,
@@ -284,10 +287,18 @@ export class Workers implements PageHolder {
     return job;
   }
 
+  /** Returns a closed job. Undefined if all are open. */
+  #takeClosed(): Job | undefined {
+    const closed = this.#closed.pop();
+    return closed ?? (this.#jobs === jobCount ? undefined : new Job(this.#board, this.#jobs++));
+  }
+
   /** Closes a job when no thread runs it. Returns the fault of its lowest block that faulted, if any. */
   close(job: Job): FromWorker | undefined {
     job.close();
     this.#closed.push(job);
+    // The threads look at all jobs up to the one with the greatest index that is open.
+    if (!this.#hasOpenJobs && this.#jobs > fewJobs) this.#closed.sort((a, b) => b.index - a.index);
     this.#releasePlaces(this.#places.get(job));
     this.#places.delete(job);
     const fault = job.hasFault ? this.#faultOf(job) : undefined;
@@ -383,13 +394,17 @@ export class Workers implements PageHolder {
     const existing = this.#scratch;
     if (existing !== undefined && existing.byteLength >= byteLength) return existing;
     // Open jobs use the existing ranges.
-    if (this.#closed.length < jobCount) return undefined;
+    if (this.#hasOpenJobs) return undefined;
     let wanted = leastScratchBytes;
     while (wanted < byteLength) wanted *= 2;
     const totalBytes = jobCount * parameterBytes + wanted * this.#count;
     this.releaseUnused();
     const begin = totalBytes > mostScratchBytes ? undefined : this.#memory.reserve(totalBytes);
     return this.#scratch = begin === undefined ? undefined : { begin, byteLength: wanted, totalBytes };
+  }
+
+  get #hasOpenJobs(): boolean {
+    return this.#closed.length < this.#jobs;
   }
 
   /** The size of the scratch ranges, which count as free also while jobs use them. */
@@ -400,7 +415,7 @@ export class Workers implements PageHolder {
   /** Releases the scratch ranges if no job uses them. */
   releaseUnused(): void {
     const ranges = this.#scratch;
-    if (ranges === undefined || this.#closed.length < jobCount) return;
+    if (ranges === undefined || this.#hasOpenJobs) return;
     this.#scratch = undefined;
     this.#memory.discardAndRelease(ranges.begin, ranges.totalBytes, { isShared: false });
   }
