@@ -242,6 +242,35 @@ test("a stream that allocates, launches and frees goes on while this thread is b
   });
 });
 
+test("a stream goes on while this thread is busy if a launch needs more memory than those before", async () => {
+  const ptx = (localBytes: number) =>
+    kernelOf(
+      `.local .align 4 .b8 stack[${localBytes}];
+st.local.u32 [stack+${localBytes - 4}], %r9;
+${exchange}
+ld.local.u32 %r5, [stack+${localBytes - 4}];
+st.global.u32 [%rd1], %r5;`,
+      ".shared .align 4 .b8 shared[1024];",
+    );
+  await withThreads(threads, (cuda) => {
+    const gpu = cuda.device(0);
+    using stream = gpu.createStream();
+    using pool = gpu.createPool();
+    using buffer = pool.allocate(4 * 64, stream);
+    using host = cuda.allocateHost(4 * 64);
+    const words = new Uint32Array(host.buffer);
+    [4, 2 ** 16, 2 ** 17].forEach((localBytes, index) => {
+      const kernel = gpu.loadModule(ptx(localBytes)).kernel("kernel");
+      kernel.launch({ grid: 1, block: 64, stream }, buffer, index + 1);
+    });
+    buffer.copyTo(host, stream);
+    const start = performance.now();
+    while (Atomics.load(words, 63) === 0 && performance.now() - start < 30_000);
+    assertEquals(words, new Uint32Array(64).fill(3));
+    stream.synchronize();
+  });
+});
+
 test("a stream goes on while this thread is busy with as much work as was given", async () => {
   await withThreads(threads, (cuda) => {
     const gpu = cuda.device(0);

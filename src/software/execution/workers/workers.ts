@@ -96,7 +96,7 @@ export class Workers implements PageHolder {
   readonly #lastLaunches = new WeakMap<SoftwareKernel, { tookLong: boolean; hasShortBlocks: boolean }>();
   /** The faults of open jobs, by the jobs' numbers. */
   readonly #faults = new Map<number, FromWorker[]>();
-  /** The memory of each open job for blocks that wait for each other. */
+  /** The memory of each open launch for blocks that wait for each other. */
   readonly #places = new Map<Job, Places>();
   #threads: WorkerThreads | undefined;
   /** The number of workers, started or not yet. */
@@ -105,6 +105,8 @@ export class Workers implements PageHolder {
   /** The number of launches since the last one that was measured. */
   #unmeasured = 0;
   #scratch: WorkerScratch | undefined;
+  /** Scratch ranges that were too small for a later launch, and that open launches may use. */
+  readonly #outgrown: WorkerScratch[] = [];
   #lastNumber = 0;
   #lastKernel = 0;
 
@@ -393,14 +395,15 @@ export class Workers implements PageHolder {
   #scratchOf(byteLength: number): WorkerScratch | undefined {
     const existing = this.#scratch;
     if (existing !== undefined && existing.byteLength >= byteLength) return existing;
-    // Open jobs use the existing ranges.
-    if (this.#hasOpenJobs) return undefined;
     let wanted = leastScratchBytes;
     while (wanted < byteLength) wanted *= 2;
     const totalBytes = jobCount * parameterBytes + wanted * this.#count;
     this.releaseUnused();
     const begin = totalBytes > mostScratchBytes ? undefined : this.#memory.reserve(totalBytes);
-    return this.#scratch = begin === undefined ? undefined : { begin, byteLength: wanted, totalBytes };
+    if (begin === undefined) return undefined;
+    // Open launches use the ranges that were not released.
+    if (this.#scratch !== undefined) this.#outgrown.push(this.#scratch);
+    return this.#scratch = { begin, byteLength: wanted, totalBytes };
   }
 
   get #hasOpenJobs(): boolean {
@@ -409,15 +412,16 @@ export class Workers implements PageHolder {
 
   /** The size of the scratch ranges, which count as free also while jobs use them. */
   get unusedBytes(): number {
-    return this.#scratch?.totalBytes ?? 0;
+    return this.#outgrown.reduce((sum, { totalBytes }) => sum + totalBytes, this.#scratch?.totalBytes ?? 0);
   }
 
-  /** Releases the scratch ranges if no job uses them. */
+  /** Releases the scratch ranges if no launch uses them. */
   releaseUnused(): void {
-    const ranges = this.#scratch;
-    if (ranges === undefined || this.#hasOpenJobs) return;
+    if (this.#places.size > 0) return;
+    const all = this.#outgrown.splice(0);
+    if (this.#scratch !== undefined) all.push(this.#scratch);
     this.#scratch = undefined;
-    this.#memory.discardAndRelease(ranges.begin, ranges.totalBytes, { isShared: false });
+    for (const { begin, totalBytes } of all) this.#memory.discardAndRelease(begin, totalBytes, { isShared: false });
   }
 }
 
