@@ -242,6 +242,37 @@ test("a stream that allocates, launches and frees goes on while this thread is b
   });
 });
 
+test("copies and fills of rows in a stream that goes on while this thread is busy are those of one thread", async () => {
+  const size = [24, 10, 3] as const;
+  const play = (count: number) =>
+    withThreads(count, (cuda) => {
+      const gpu = cuda.device(0);
+      using stream = gpu.createStream();
+      using pool = gpu.createPool();
+      const kernel = gpu.loadModule(programs["in loops"]!).kernel("kernel");
+      using first = pool.allocate(4 * 64 * 64, stream);
+      using second = pool.allocate(4 * 64 * 64, stream);
+      using host = cuda.allocateHost(4 * 64 * 64);
+      for (const buffer of [first, second]) kernel.launch({ grid: 64, block: 64, stream }, buffer, 300);
+      const rows = first.pitched(Uint32Array, size, { pitch: 4 * 50, slicePitch: 4 * 50 * 12 });
+      rows.region([2, 1, 1], [5, 4, 2]).fill(7, stream);
+      rows.copyTo(second.pitched(Uint32Array, size, { pitch: 4 * 30, byteOffset: 40 }), stream);
+      const halves = first.pitched(Uint16Array, [100, 10], { pitch: 200 });
+      halves.region([0, 0], [40, 10]).copyTo(halves.region([60, 0], [40, 10]), stream);
+      first.pitched(Uint8Array, [3, 100], { pitch: 9, byteOffset: 9000 }).fill(200, stream);
+      second.subarray(0, 4 * 64 * 32).copyTo(first.subarray(4 * 64 * 32), stream);
+      first.copyTo(host, stream);
+      const words = new Uint32Array(host.buffer);
+      const start = performance.now();
+      if (count === 1) stream.synchronize();
+      else while (Atomics.load(words, 64 * 64 - 1) === 0 && performance.now() - start < 30_000);
+      const found = words.slice();
+      stream.synchronize();
+      return found;
+    });
+  assertEquals(await play(threads), await play(1));
+});
+
 test("a stream goes on while this thread is busy if a launch needs more memory than those before", async () => {
   const ptx = (localBytes: number) =>
     kernelOf(

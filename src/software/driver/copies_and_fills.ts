@@ -5,7 +5,7 @@
  */
 import type { HostMemory } from "../memory/host_memory.ts";
 import type { MemoryShadow } from "../memory/check_memory.ts";
-import type { Delegated, Stream, Work } from "../execution/streams.ts";
+import { type Delegated, passing, type Stream, type Work } from "../execution/streams.ts";
 import {
   type Driver,
   type GraphCopy,
@@ -20,11 +20,14 @@ import { cudaErrorNumbers } from "../../support/errors.ts";
 import type { GraphOperation } from "../execution/software_graph.ts";
 import {
   copyOf,
+  copyOfRows,
   fillOf,
-  leastSharedBytes,
+  fillOfRows,
   SharedTransfer,
+  takesLong,
   type Transfer,
 } from "../execution/workers/shared_transfer.ts";
+import { beginOfRow } from "../execution/workers/transfers.ts";
 import { fail } from "../failure.ts";
 import { maxPitch } from "../software_device.ts";
 import type { DriverCore } from "./core.ts";
@@ -123,22 +126,19 @@ class Copies {
   copyRowsOperation(
     to: Uint8Array,
     from: Uint8Array,
-    { copy: { destination, source, width, height, depth }, onRow }: {
-      readonly copy: PitchedCopy;
-      readonly onRow?: (row: Uint8Array) => void;
-    },
+    { copy, onRow }: { readonly copy: PitchedCopy; readonly onRow?: ((row: Uint8Array) => void) | undefined },
   ): GraphOperation {
+    const { destination, source, width, height, depth } = copy;
     const ofNode = { type: graphNodeType.memcpy, memory: this.#stateOf(to, from) };
     const count = width === 0 ? 0 : height * depth;
-    const beginIn = ({ pitch, rows }: PitchedMemory, row: number) => {
-      return (Math.floor(row / height) * rows + row % height) * pitch;
-    };
+    const isShared = onRow === undefined && count > 0 && this.#isLinear(to) && this.#isLinear(from);
+    const transfer = isShared ? copyOfRows(to, from, copy) : undefined;
     return this.#inSlices(
       ofNode,
-      { length: count, maximum: Math.max(1, Math.floor(sliceLength / width)) },
+      { length: count, maximum: Math.max(1, Math.floor(sliceLength / width)), transfer },
       (begin, end) => {
         for (let row = begin; row < end; row++) {
-          const first = beginIn(source, row), at = beginIn(destination, row);
+          const first = beginOfRow(row, height, source), at = beginOfRow(row, height, destination);
           const bytes = from.subarray(first, first + width);
           to.set(bytes, at);
           this.#shadow?.noteCopy(to.subarray(at, at + width), bytes);
@@ -158,16 +158,14 @@ class Copies {
     const isOfHost = ({ memory }: PitchedMemory) => typeof memory !== "bigint" && !this.#hostMemory.isLocked(memory);
     const isRead = stream.capture === undefined && isOfHost(copy.source);
     const from = isRead ? new Uint8Array(ends.from) : ends.from;
-    let isFound = onUninitialized === undefined;
-    const operation = this.copyRowsOperation(ends.to, from, {
-      copy,
-      onRow: (row) => {
-        const first = isFound ? undefined : this.#shadow?.firstUninitialized(row);
-        if (first === undefined) return;
-        isFound = true;
-        onUninitialized!(row.byteOffset - from.byteOffset + first);
-      },
+    let isFound = false;
+    const onRow = onUninitialized && ((row: Uint8Array) => {
+      const first = isFound ? undefined : this.#shadow?.firstUninitialized(row);
+      if (first === undefined) return;
+      isFound = true;
+      onUninitialized(row.byteOffset - from.byteOffset + first);
     });
+    const operation = this.copyRowsOperation(ends.to, from, { copy, onRow });
     const work = this.#core.submit(stream, { ...operation, fixed });
     if (work !== undefined && isOfHost(copy.destination)) this.#core.scheduler.runUntil(() => work.done);
   }
@@ -190,10 +188,12 @@ class Copies {
   /** Returns the operation of a fill of the first `width` values of each row. Rows start `pitch` values apart. */
   fillRowsOperation(
     to: Uint8Array | Uint16Array | Uint32Array,
-    { value, width, pitch, height }: { value: number; width: number; pitch: number; height: number },
+    rows: { value: number; width: number; pitch: number; height: number },
   ): GraphOperation {
+    const { value, width, pitch, height } = rows;
     const ofNode = { type: graphNodeType.memset, memory: this.#stateOf(to) };
-    return this.#inSlices(ofNode, { length: height }, (begin, end) => {
+    const transfer = this.#isLinear(to) ? fillOfRows(to, rows) : undefined;
+    return this.#inSlices(ofNode, { length: height, transfer }, (begin, end) => {
       for (let row = begin; row < end; row++) {
         to.fill(value, row * pitch, row * pitch + width);
         this.#noteFill(to.subarray(row * pitch, row * pitch + width));
@@ -222,14 +222,13 @@ class Copies {
         const sharing = done === 0 ? this.#core.sharing() : undefined;
         return sharing && SharedTransfer.begin(transfer!, { after: jobs }, sharing);
       };
-      const takesLong = () =>
-        transfer!.byteLength >= leastSharedBytes && this.#core.sharing()?.workers.areReady === true;
+      const isLong = () => takesLong(transfer!) && this.#core.sharing()?.workers.areReady === true;
       return this.#core.scheduler.enqueue(stream, () => {
         const end = Math.min(done + maximum, length);
         slice(done, end);
         done = end;
         return done === length;
-      }, transfer && { delegate, takesLong });
+      }, length === 0 ? { delegate: passing } : transfer && { delegate, takesLong: isLong });
     };
     return { ...ofNode, enqueue };
   }

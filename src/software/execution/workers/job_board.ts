@@ -50,6 +50,16 @@ const jobFields = [
   "byteLength",
   "elementBytes",
   "value",
+  /**
+   * Of a copy or a fill of rows, of which `byteLength` is the size of one: how many there are, and how many in a slice.
+   * Of each end, the distance of rows in bytes, and that of slices in rows.
+   */
+  "rows",
+  "height",
+  "fromPitch",
+  "fromRows",
+  "toPitch",
+  "toRows",
   /** The number of the job among all jobs, modulo 2^32. */
   "number",
   /** The kernel, by the number that the main thread has given it. */
@@ -106,7 +116,7 @@ export function fieldsOfBefore([first, second]: readonly Job[]): Partial<JobFiel
 }
 
 /** What jobs do. */
-export const jobKinds = { launch: 0, copy: 1, fill: 2, access: 3 } as const;
+export const jobKinds = { launch: 0, copy: 1, fill: 2, access: 3, copyRows: 4, fillRows: 5 } as const;
 
 /** The fields of a job. */
 export type JobFields = Readonly<Record<typeof jobFields[number], number>>;

@@ -6,18 +6,25 @@
 import { sliceMilliseconds } from "../launching/pace.ts";
 import type { LaunchSharing } from "./shared_launch.ts";
 import { SharedJob } from "./shared_job.ts";
+import type { PitchedCopy } from "../../../driver.ts";
 import type { AccessChange } from "../../memory/access.ts";
 import { type Job, type JobFields, jobKinds } from "./job_board.ts";
-import { partBytes, transferParts } from "./transfers.ts";
+import { partCount, transferParts } from "./transfers.ts";
 import type { Workers } from "./workers.ts";
 
 /** A copy or a fill within linear memory, or a change of the access to it. */
 export type Transfer =
   & Pick<JobFields, "kind" | "to" | "byteLength" | "value">
-  & Partial<Pick<JobFields, "from" | "elementBytes" | "bounds">>;
+  & Partial<Pick<JobFields, "from" | "elementBytes" | "bounds">>
+  & Partial<Pick<JobFields, "rows" | "height" | "fromPitch" | "fromRows" | "toPitch" | "toRows">>;
 
 /** The size in bytes from which workers run a copy or a fill that follows nothing that they run. */
-export const leastSharedBytes: number = 2 ** 22;
+const leastSharedBytes = 2 ** 22;
+
+/** Whether workers run a transfer that follows nothing that they run. */
+export function takesLong({ byteLength, rows = 1 }: Transfer): boolean {
+  return byteLength * rows >= leastSharedBytes;
+}
 
 /** Returns a fill of elements of linear memory with a value. */
 export function fillOf(to: Uint8Array | Uint16Array | Uint32Array, value: number): Transfer {
@@ -30,6 +37,53 @@ export function copyOf(to: Uint8Array, from: Uint8Array): Transfer | undefined {
   const { byteLength } = to;
   if (Math.abs(to.byteOffset - from.byteOffset) < byteLength) return undefined;
   return { kind: jobKinds.copy, from: from.byteOffset, to: to.byteOffset, byteLength, elementBytes: 1, value: 0 };
+}
+
+/** Returns a fill of the first `width` elements of rows, which begin `pitch` elements apart. */
+export function fillOfRows(
+  { byteOffset, BYTES_PER_ELEMENT: elementBytes }: Uint8Array | Uint16Array | Uint32Array,
+  { value, width, pitch, height }: { value: number; width: number; pitch: number; height: number },
+): Transfer {
+  return {
+    kind: jobKinds.fillRows,
+    to: byteOffset,
+    byteLength: width * elementBytes,
+    elementBytes,
+    value,
+    rows: height,
+    height,
+    toPitch: pitch * elementBytes,
+  };
+}
+
+/**
+ * Returns a copy of rows between two ranges of linear memory, which begin with the first row. Undefined unless it is
+ * certain that no row of one is a part of a row of the other.
+ */
+export function copyOfRows(
+  to: Uint8Array,
+  from: Uint8Array,
+  { destination, source, width, height, depth }: PitchedCopy,
+): Transfer | undefined {
+  const distance = to.byteOffset - from.byteOffset;
+  const { pitch } = source;
+  // The rows of two parts of the same rows lie beside each other.
+  const between = (distance % pitch + pitch) % pitch;
+  const areBeside = pitch === destination.pitch && between >= width && between <= pitch - width;
+  if (distance < from.byteLength && -distance < to.byteLength && !areBeside) return undefined;
+  return {
+    kind: jobKinds.copyRows,
+    from: from.byteOffset,
+    to: to.byteOffset,
+    byteLength: width,
+    value: 0,
+    rows: height * depth,
+    height,
+    fromPitch: pitch,
+    fromRows: source.rows,
+    toPitch: destination.pitch,
+    toRows: destination.rows,
+  };
 }
 
 /** Returns a change of the access that the kernels of the device have whose bounds table is at `bounds`. */
@@ -63,12 +117,10 @@ export class SharedTransfer extends SharedJob {
     { after, onEnd }: { after: readonly Job[]; onEnd?: () => void },
     sharing: LaunchSharing,
   ): SharedTransfer | undefined {
-    const { byteLength, kind } = transfer;
-    if (byteLength === 0) return undefined;
     // Counting the threads takes a while for the first time.
     if (!sharing.workers.areReady || sharing.threads === 1) return undefined;
     const { workers, threads, isAwaited, linearMemory } = sharing;
-    const parts = kind === jobKinds.access ? 1 : Math.ceil(byteLength / partBytes);
+    const parts = partCount(transfer);
     const woken = Math.min(parts, isAwaited ? threads - 1 : threads);
     const job = workers.openTransfer(transfer, { parts, after, threads, workers: woken });
     return job && new SharedTransfer(linearMemory.memory, workers, { job, threads, onEnd });
