@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { decode, type FormatName, formats } from "./reference.ts";
+import { decode, type FormatName, formats, type IntegerName } from "./reference.ts";
 
 /** A generator of 32-bit random numbers. */
 export class Random {
@@ -74,5 +74,62 @@ export function element(random: Random, kind: InputClass, name: FormatName): num
           compose(0, 0)][
             random.below(4)
           ]!();
+  }
+}
+
+/** Returns an integer of a class, as bits. Limits of the format and of 32 bits are frequent among the extremes. */
+export function integerElement(random: Random, kind: InputClass, name: IntegerName): number {
+  const bits = Number(name.slice(1));
+  const any = bits === 32 ? random.next() : random.below(2 ** bits);
+  switch (kind) {
+    case "small":
+      return bits === 32 ? (random.below(2000) - 1000) >>> 0 : any % Math.min(8, 2 ** bits);
+    case "zeros":
+      return random.below(3) === 0 ? any : 0;
+    case "extremes":
+    case "special": {
+      const most = 2 ** (bits - 1);
+      const near = [most - 1, most, most * 2 - 1, 0, any][random.below(5)]!;
+      return bits === 32 && random.below(2) === 0
+        ? (near + random.below(1000) - 500) >>> 0
+        : Math.min(near, 2 ** bits - 1);
+    }
+    default:
+      return any;
+  }
+}
+
+/** Returns a 64-bit number of a class, as bits. */
+export function doubleElement(random: Random, kind: InputClass): bigint {
+  const fraction = BigInt(random.next() & 0xf_ffff) << 32n | BigInt(random.next());
+  const sign = BigInt(random.below(2)) << 63n;
+  const compose = (field: number, rest: bigint) => sign | BigInt(field) << 52n | rest;
+  switch (kind) {
+    case "small":
+      return compose(1021 + random.below(4), fraction);
+    case "bits":
+      return compose(random.below(2047), fraction);
+    case "cancel":
+      return compose(1023 + random.below(2), [0n, 1n, (1n << 52n) - 1n, fraction][random.below(4)]!);
+    case "spread":
+      return compose(1023 - 30 + random.below(60), fraction);
+    case "zeros":
+      return random.below(3) === 0 ? compose(1023, fraction) : sign;
+    case "extremes":
+      return [
+        () => compose(0, fraction),
+        () => compose(0, 1n),
+        () => compose(1, fraction),
+        () => compose(2046, (1n << 52n) - 1n),
+        () => compose(1023, fraction),
+        () => compose(500 + random.below(1000), fraction),
+      ][random.below(6)]!();
+    case "special":
+      return random.below(8) !== 0
+        ? compose(1020 + random.below(6), fraction)
+        : [() => compose(2047, 0n), () =>
+          compose(2047, fraction), () =>
+          compose(2047, 1n), () =>
+          sign][random.below(4)]!();
   }
 }

@@ -4,8 +4,20 @@
  *
  * @module
  */
-import { element, type InputClass, type Random } from "./inputs.ts";
-import type { FormatName } from "./reference.ts";
+import { doubleElement, element, type InputClass, integerElement, type Random } from "./inputs.ts";
+import {
+  blockSum,
+  doubleSum,
+  type FormatName,
+  type IntegerName,
+  integerSum,
+  quadSum,
+  type RoundingName,
+  splitSum,
+} from "./reference.ts";
+
+/** The format of an operand's elements. */
+export type ElementName = FormatName | IntegerName | "f64";
 
 /** A form of `mma`. */
 export interface ProductForm {
@@ -14,83 +26,123 @@ export interface ProductForm {
   readonly m: number;
   readonly n: number;
   readonly k: number;
-  readonly a: FormatName;
-  readonly b: FormatName;
-  readonly c: FormatName;
-  readonly d: FormatName;
+  readonly a: ElementName;
+  readonly b: ElementName;
+  readonly c: ElementName;
+  readonly d: ElementName;
+  /** For a sparse A: the last operand of the instruction. */
+  readonly selector: number | undefined;
+  /** For products of quad pairs, of which an instruction computes four: the layouts of A and B. */
+  readonly layouts: readonly [a: string, b: string] | undefined;
 }
 
-/** The form that an instruction names. */
-export function formOf(text: string): ProductForm {
+/** The form that an instruction names, with the last operand if it has a sparse A. */
+export function formOf(instruction: string): ProductForm {
+  const [text = "", selector] = instruction.split(" ");
   const [, m, n, k] = /\.m(\d+)n(\d+)k(\d+)/.exec(text)!.map(Number);
-  const [d, a, b, c] = text.split(".").filter((modifier) => modifier in bitsOf) as FormatName[];
-  return { text, m: m!, n: n!, k: k!, a: a!, b: b!, c: c!, d: d! };
+  const modifiers = text.split(".");
+  const [d, a, b, c] = modifiers.filter((modifier) => modifier in bitsOf) as ElementName[];
+  const isOfQuads = text.includes(".m8n8k4.") && a === "f16";
+  const layouts = modifiers.filter((modifier) => modifier === "row" || modifier === "col");
+  return {
+    ...{ text, m: m!, n: n!, k: k!, a: a!, b: b!, c: c!, d: d! },
+    selector: selector === undefined ? undefined : Number(selector),
+    layouts: isOfQuads ? [layouts[0]!, layouts[1]!] : undefined,
+  };
 }
 
 /** The size of an element in a register, in bits. */
-export const bitsOf: Readonly<Record<FormatName, number>> = {
-  f16: 16,
-  bf16: 16,
-  tf32: 32,
-  f32: 32,
-  e4m3: 8,
-  e5m2: 8,
+const bitsOf: Readonly<Record<ElementName, number>> = {
+  ...{ f64: 64, f32: 32, s32: 32, tf32: 32, f16: 16, bf16: 16 },
+  ...{ e4m3: 8, e5m2: 8, s8: 8, u8: 8, s4: 4, u4: 4, b1: 1 },
 };
 
 /** The operands and the result of an instruction. */
 export type Part = "a" | "b" | "c" | "d";
 
-/** The number of 32-bit registers of each fragment. */
-export function wordsOf({ m, n, k, a, b, c, d }: ProductForm): Readonly<Record<Part, number>> {
-  const words = (rows: number, columns: number, format: FormatName) => rows * columns * bitsOf[format] / 1024;
-  return { a: words(m, k, a), b: words(k, n, b), c: words(m, n, c), d: words(m, n, d) };
+/** The number of elements of a row of A that are stored. */
+function keptOf({ k, selector }: ProductForm): number {
+  return selector === undefined ? k : k / 2;
 }
 
-/** The row and column of an element of a lane's fragment, counted from the first register's lowest element. */
-export function placeOf(
-  form: ProductForm,
-  part: Part,
-  { lane, index }: { lane: number; index: number },
-): [number, number] {
+/** The number of 32-bit words of each fragment. */
+export function wordsOf(form: ProductForm): Readonly<Record<Part, number>> {
+  const { m, n, k, a, b, c, d, layouts } = form;
+  const products = layouts === undefined ? 1 : 4;
+  const words = (rows: number, columns: number, name: ElementName) => products * rows * columns * bitsOf[name] / 1024;
+  return { a: words(m, keptOf(form), a), b: words(k, n, b), c: words(m, n, c), d: words(m, n, d) };
+}
+
+/** The number of words that a thread reads: its fragments and, for a sparse A, its metadata. */
+export function inputsOf(form: ProductForm): number {
+  const { a, b, c } = wordsOf(form);
+  return a + b + c + (form.selector === undefined ? 0 : 1);
+}
+
+/** The place of an element of a lane's fragment in a matrix whose rows follow one another. */
+function placeOf(form: ProductForm, part: Part, { lane, index }: { lane: number; index: number }): number {
+  if (form.layouts !== undefined) return placeInQuad(form, part, { lane, index });
   const [group, member] = [lane >> 2, lane & 3];
   if (part === "c" || part === "d") {
     const pair = index >> 1;
-    return [group + 8 * (pair % (form.m / 8)), 2 * member + index % 2 + 8 * Math.floor(pair / (form.m / 8))];
+    const row = group + 8 * (pair % (form.m / 8));
+    return row * form.n + 2 * member + index % 2 + 8 * Math.floor(pair / (form.m / 8));
   }
-  const perRegister = 32 / bitsOf[form[part]];
+  const perRegister = Math.max(1, 32 / bitsOf[form[part]]);
   const register = Math.floor(index / perRegister), blocks = (part === "a" ? form.m : form.n) / 8;
   const along = 4 * perRegister * Math.floor(register / blocks) + perRegister * member + index % perRegister;
   const across = group + 8 * (register % blocks);
-  return part === "a" ? [across, along] : [along, across];
+  return part === "a" ? across * keptOf(form) + along : along * form.n + across;
+}
+
+function placeInQuad(
+  { layouts, ...formats }: ProductForm,
+  part: Part,
+  { lane, index }: { lane: number; index: number },
+): number {
+  const quad = lane % 16 >> 2, member = lane % 4, upper = lane < 16 ? 0 : 4;
+  if (part === "a") {
+    const [row, column] = layouts![0] === "row" ? [member + upper, index] : [index + upper, member];
+    return quad * 32 + row * 4 + column;
+  }
+  if (part === "b") {
+    const [row, column] = layouts![1] === "row" ? [member, index + upper] : [index, member + upper];
+    return quad * 32 + row * 8 + column;
+  }
+  const [row, column] = formats[part] === "f16"
+    ? [member + upper, index]
+    : [(lane & 1) + (index & 2) + upper, (index & 4) + (lane & 2) + (index & 1)];
+  return quad * 64 + row * 8 + column;
 }
 
 /** The PTX of a kernel whose blocks, a warp each, compute a product each. */
 export function productKernel(form: ProductForm): string {
   const words = wordsOf(form);
-  const isFloat = (part: Part) => form[part] === "f32";
-  const register = (part: Part, index: number) => `%${isFloat(part) ? "f" : "w"}${part}${index}`;
-  const list = (part: Part) => `{${upTo(words[part], (index) => register(part, index)).join(", ")}}`;
-  const inputs = words.a + words.b + words.c;
+  const typeOf = (part: Part) => form[part] === "f64" ? "f64" : form[part] === "f32" ? "f32" : "b32";
+  const prefix = (part: Part) => `%${typeOf(part) === "b32" ? "w" : typeOf(part)}${part}`;
+  const counts = (part: Part) => words[part] / (form[part] === "f64" ? 2 : 1);
+  const list = (part: Part) => `{${upTo(counts(part), (index) => `${prefix(part)}${index}`).join(", ")}}`;
+  const inputs = inputsOf(form);
   const begins = { a: 0, b: words.a, c: words.a + words.b } as const;
+  const bytes = (part: Part) => form[part] === "f64" ? 8 : 4;
   const loads = (["a", "b", "c"] as const).flatMap((part) =>
-    upTo(words[part], (index) => {
-      const type = isFloat(part) ? "f32" : "u32";
-      return `ld.global.${type} ${register(part, index)}, [%rd2+${4 * (begins[part] + index)}];`;
+    upTo(counts(part), (index) => {
+      return `ld.global.${typeOf(part)} ${prefix(part)}${index}, [%rd2+${4 * begins[part] + bytes(part) * index}];`;
     })
   );
-  const stores = upTo(words.d, (index) => {
-    return `st.global.${isFloat("d") ? "f32" : "u32"} [%rd1+${4 * index}], ${register("d", index)};`;
+  const stores = upTo(counts("d"), (index) => {
+    return `st.global.${typeOf("d")} [%rd1+${bytes("d") * index}], ${prefix("d")}${index};`;
   });
-  return `.version 8.4
+  const metadata = form.selector === undefined ? "" : `, %r2, ${form.selector}`;
+  const declarations = (["a", "b", "c", "d"] as const).map((part) => {
+    return `.reg .${typeOf(part)} ${prefix(part)}<${counts(part)}>;`;
+  });
+  return `.version 8.7
 .target sm_90
 .address_size 64
 .visible .entry product(.param .u64 out, .param .u64 in) {
   .reg .b32 %r<4>; .reg .b64 %rd<4>;
-  ${
-    (["a", "b", "c", "d"] as const).map((part) =>
-      `.reg .${isFloat(part) ? "f" : "b"}32 ${register(part, 0).slice(0, -1)}<${words[part]}>;`
-    ).join(" ")
-  }
+  ${declarations.join(" ")}
   ld.param.u64 %rd1, [out];
   ld.param.u64 %rd2, [in];
   mov.u32 %r0, %tid.x;
@@ -102,55 +154,151 @@ export function productKernel(form: ProductForm): string {
   mul.wide.u32 %rd3, %r0, ${4 * words.d};
   add.u64 %rd1, %rd1, %rd3;
   ${loads.join("\n  ")}
-  ${form.text} ${list("d")}, ${list("a")}, ${list("b")}, ${list("c")};
+  ${form.selector === undefined ? "" : `ld.global.b32 %r2, [%rd2+${4 * (inputs - 1)}];`}
+  ${form.text} ${list("d")}, ${list("a")}, ${list("b")}, ${list("c")}${metadata};
   ${stores.join("\n  ")}
   ret;
 }
 `;
 }
 
+type Matrix = Uint32Array | BigUint64Array;
+
 /** The elements of matrices, row after row, as bits. */
-export type Elements = Readonly<Record<"a" | "b" | "c", Uint32Array>>;
+export interface Problem {
+  readonly a: Matrix;
+  readonly b: Matrix;
+  readonly c: Matrix;
+  /** For a sparse A: for each of its elements, the place in the whole row. */
+  readonly places: Uint8Array;
+}
 
 /** The random elements of a problem. */
-export function problemOf({ m, n, k, ...formats }: ProductForm, kind: InputClass, random: Random): Elements {
-  const matrix = (count: number, part: "a" | "b" | "c") => {
-    return Uint32Array.from({ length: count }, () => element(random, kind, formats[part]));
+export function problemOf(form: ProductForm, kind: InputClass, random: Random): Problem {
+  const { m, n, k, layouts } = form;
+  const products = layouts === undefined ? 1 : 4;
+  const kept = keptOf(form);
+  const matrix = (size: number, name: ElementName): Matrix => {
+    const length = products * size;
+    if (name === "f64") return BigUint64Array.from({ length }, () => doubleElement(random, kind));
+    const elements = new Uint32Array(length);
+    const isInteger = /^[sub]\d+$/.test(name);
+    for (let index = 0; index < length; index++) {
+      elements[index] = isInteger
+        ? integerElement(random, kind, name as IntegerName)
+        : element(random, kind, name as FormatName);
+    }
+    return elements;
   };
-  return { a: matrix(m * k, "a"), b: matrix(k * n, "b"), c: matrix(m * n, "c") };
+  const places = new Uint8Array(form.selector === undefined ? 0 : m * kept);
+  for (let first = 0; first < places.length;) {
+    const along = first % kept;
+    if (form.a === "tf32") {
+      places[first++] = 2 * along + random.below(2);
+      continue;
+    }
+    const unit = bitsOf[form.a] === 4 ? 2 : 1;
+    const [low, high] = [[0, 1], [0, 2], [0, 3], [1, 2], [1, 3], [2, 3]][random.below(6)]!;
+    for (const which of [low!, high!]) {
+      for (let part = 0; part < unit; part++) places[first++] = 2 * along + unit * which + part;
+    }
+  }
+  return { a: matrix(m * kept, form.a), b: matrix(k * n, form.b), c: matrix(m * n, form.c), places };
 }
 
 /** Writes the fragments of a problem to the words that the kernel's block reads. */
-export function writeFragments(form: ProductForm, elements: Elements, target: Uint32Array): void {
-  const words = wordsOf(form);
-  const inputs = words.a + words.b + words.c;
+export function writeFragments(form: ProductForm, problem: Problem, target: Uint32Array): void {
+  const words = wordsOf(form), inputs = inputsOf(form);
   let begin = 0;
   for (const part of ["a", "b", "c"] as const) {
-    const bits = bitsOf[form[part]], perRegister = 32 / bits, width = part === "a" ? form.k : form.n;
+    const matrix = problem[part];
+    const bits = bitsOf[form[part]];
+    const count = words[part] * 32 / bits;
     for (let lane = 0; lane < 32; lane++) {
-      for (let index = 0; index < words[part] * perRegister; index++) {
-        const [row, column] = placeOf(form, part, { lane, index });
-        const at = lane * inputs + begin + Math.floor(index / perRegister);
-        target[at] = target[at]! | elements[part][row * width + column]! << bits * (index % perRegister);
+      const at = lane * inputs + begin;
+      for (let index = 0; index < count; index++) {
+        const value = matrix[placeOf(form, part, { lane, index })]!;
+        if (typeof value === "bigint") {
+          target[at + 2 * index] = Number(value & 0xffff_ffffn);
+          target[at + 2 * index + 1] = Number(value >> 32n);
+        } else {
+          target[at + (index * bits >> 5)]! |= value << (index * bits & 31);
+        }
       }
     }
     begin += words[part];
   }
+  if (form.selector !== undefined) writeMetadata(form, problem, target);
+}
+
+/** Writes the metadata of a sparse A to the last word of the lanes that have it. */
+function writeMetadata(form: ProductForm, { places }: Problem, target: Uint32Array): void {
+  const inputs = inputsOf(form), kept = keptOf(form), selector = form.selector!;
+  const put = (lane: number, shift: number, value: number) => target[lane * inputs + inputs - 1]! |= value << shift;
+  const bits = bitsOf[form.a];
+  const unit = bits === 4 ? 2 : 1;
+  for (let row = 0; row < form.m; row++) {
+    const [group, upper] = [row % 8, row >> 3];
+    for (let index = 0; index < kept; index += unit) {
+      const place = places[row * kept + index]!;
+      const value = bits === 32 ? [4, 14][place % 2]! : Math.floor(place / unit) % 4;
+      const along = index / unit;
+      if (bits === 32) {
+        put(4 * group + (kept === 4 ? selector : 2 * selector + (along >> 2)), 4 * (along % 4) + 16 * upper, value);
+      } else if (bits === 16) {
+        put(4 * group + (kept === 8 ? selector : 2 * selector + (along >> 3)), 2 * (along % 8) + 16 * upper, value);
+      } else if (kept / unit === 16) put(4 * group + 2 * selector + upper, 2 * along, value);
+      else put(4 * group + upper + 2 * (along >> 4), 2 * (along % 16), value);
+    }
+  }
 }
 
 /** The elements of D, row after row, that a block has written. */
-export function readResult(form: ProductForm, written: Uint32Array): Uint32Array {
+export function readResult(form: ProductForm, written: Uint32Array): Matrix {
   const { d: words } = wordsOf(form);
-  const bits = bitsOf[form.d], perRegister = 32 / bits;
-  const elements = new Uint32Array(form.m * form.n);
+  const bits = bitsOf[form.d];
+  const length = words * 1024 / bits;
+  const elements = bits === 64 ? new BigUint64Array(length) : new Uint32Array(length);
   for (let lane = 0; lane < 32; lane++) {
-    for (let index = 0; index < words * perRegister; index++) {
-      const [row, column] = placeOf(form, "d", { lane, index });
-      const word = written[lane * words + Math.floor(index / perRegister)]!;
-      elements[row * form.n + column] = word >>> bits * (index % perRegister) & (2 ** bits - 1);
+    for (let index = 0; index < words * 32 / bits; index++) {
+      const place = placeOf(form, "d", { lane, index });
+      const at = lane * words + (index * bits >> 5);
+      if (elements instanceof BigUint64Array) elements[place] = BigInt(written[at]!) | BigInt(written[at + 1]!) << 32n;
+      else elements[place] = bits === 32 ? written[at]! : written[at]! >>> (index * bits & 31) & (2 ** bits - 1);
     }
   }
   return elements;
+}
+
+/** The elements of D that tensor cores compute, row after row. */
+export function expectedOf(form: ProductForm, problem: Problem): Matrix {
+  const { m, n, k, a, b, d, text, layouts, selector } = form;
+  const kept = keptOf(form);
+  const length = problem.c.length;
+  const elements: (number | bigint)[] = Array.from({ length }, (_, at) => {
+    const product = Math.floor(at / (m * n)), row = Math.floor(at / n) % m, column = at % n;
+    const as = upTo(kept, (along) => problem.a[product * m * k + row * kept + along]!);
+    const bs = upTo(kept, (along) => {
+      const place = selector === undefined ? along : problem.places[row * kept + along]!;
+      return problem.b[product * k * n + place * n + column]!;
+    });
+    if (d === "f64") {
+      const rounding = (/\.(r[nzmp])\./.exec(text)?.[1] ?? "rn") as RoundingName;
+      return doubleSum(as as bigint[], bs as bigint[], { c: problem.c[at] as bigint, rounding });
+    }
+    const c = problem.c[at] as number;
+    const numbers = [as as number[], bs as number[]] as const;
+    if (d === "s32") {
+      const operation = /\.(xor|and)\./.exec(text)?.[1] as "xor" | "and" | undefined;
+      const saturates = text.includes(".satfinite");
+      return integerSum(...numbers, { a: a as IntegerName, b: b as IntegerName, c, saturates, operation });
+    }
+    const formats = { a: a as FormatName, b: b as FormatName, d: d as "f16" | "f32", cFormat: form.c as "f16" | "f32" };
+    if (layouts !== undefined) return quadSum(...numbers, { ...formats, c });
+    if (bitsOf[a] === 8) return splitSum(...numbers, { ...formats, c });
+    return blockSum(...numbers, { ...formats, c });
+  });
+  return d === "f64" ? BigUint64Array.from(elements as bigint[]) : Uint32Array.from(elements as number[]);
 }
 
 function upTo<T>(count: number, valueOf: (index: number) => T): T[] {

@@ -16,8 +16,11 @@ export interface Format {
   readonly normalizes?: boolean;
 }
 
-/** The name of a format. */
+/** The name of a floating-point format of at most 32 bits. */
 export type FormatName = "f16" | "bf16" | "tf32" | "f32" | "e4m3" | "e5m2";
+
+/** The name of an integer format. */
+export type IntegerName = "s8" | "u8" | "s4" | "u4" | "b1" | "s32";
 
 /** The formats of floating-point operands and results. */
 export const formats: Readonly<Record<FormatName, Format>> = {
@@ -117,12 +120,30 @@ function encodeInfinity(isNegative: boolean, name: "f16" | "f32"): number {
   return isNegative ? (bits | (name === "f16" ? 0x8000 : 0x8000_0000)) >>> 0 : bits;
 }
 
-/** Rounds `sum` * 2^`exponent`: toward zero to f32, to nearest even to f16. */
+/** Rounds `sum` * 2^`exponent`: toward zero to f32, to nearest even to f16. 0 is positive. */
 function encode(sum: bigint, exponent: number, name: "f16" | "f32"): number {
-  if (sum === 0n) return 0;
-  const { exponent: exponentBits, mantissa } = formats[name];
-  const bias = 2 ** (exponentBits - 1) - 1;
+  const rounding = name === "f16" ? "rn" : "rz";
+  const bits = Number(round({ sum, exponent }, { ...formats[name], rounding, overflowsToInfinity: true }));
+  return bits % 2 ** (name === "f16" ? 15 : 31) === 0 ? 0 : bits;
+}
+
+/** How a number is rounded to nearest even, toward zero, down or up. */
+export type RoundingName = "rn" | "rz" | "rm" | "rp";
+
+/** The bits of the number `sum` * 2^`exponent` in a format. */
+function round(
+  { sum, exponent }: { sum: bigint; exponent: number },
+  { exponent: exponentBits, mantissa, rounding, overflowsToInfinity }: Format & {
+    readonly rounding: RoundingName;
+    /** Whether results above the largest number are infinite even if they are rounded toward zero. */
+    readonly overflowsToInfinity: boolean;
+  },
+): bigint {
+  const signBit = 1n << BigInt(exponentBits + mantissa);
   const isNegative = sum < 0n;
+  const sign = isNegative ? signBit : 0n;
+  if (sum === 0n) return 0n;
+  const bias = 2 ** (exponentBits - 1) - 1;
   const magnitude = isNegative ? -sum : sum;
   const highest = magnitude.toString(2).length - 1 + exponent;
   const least = 1 - bias - mantissa;
@@ -134,12 +155,171 @@ function encode(sum: bigint, exponent: number, name: "f16" | "f32"): number {
   } else {
     kept = magnitude >> shift;
     const rest = magnitude & ((1n << shift) - 1n), half = 1n << (shift - 1n);
-    if (name === "f16" && (rest > half || (rest === half && (kept & 1n) === 1n))) kept += 1n;
+    const isUp = rounding === "rn"
+      ? rest > half || (rest === half && (kept & 1n) === 1n)
+      : rest !== 0n && rounding === (isNegative ? "rm" : "rp");
+    if (isUp) kept += 1n;
   }
-  if (kept === 0n) return 0;
   // A carry out of the mantissa increases the exponent.
-  const bits = unit === least ? Number(kept) : Number(kept) - 2 ** mantissa + (unit + mantissa + bias) * 2 ** mantissa;
-  const infinity = (2 ** exponentBits - 1) * 2 ** mantissa;
-  if (bits >= infinity) return encodeInfinity(isNegative, name);
-  return isNegative ? (bits + (name === "f16" ? 0x8000 : 0x8000_0000)) >>> 0 : bits;
+  const one = 1n << BigInt(mantissa);
+  const bits = unit === least ? kept : kept - one + BigInt(unit + mantissa + bias) * one;
+  const infinity = BigInt(2 ** exponentBits - 1) * one;
+  if (bits < infinity) return sign | bits;
+  const isInfinite = overflowsToInfinity || rounding === "rn" || rounding === (isNegative ? "rm" : "rp");
+  return sign | (isInfinite ? infinity : infinity - 1n);
+}
+
+/** The bits of an integer sum: of `c` plus the products of the elements of `a` and `b`. */
+export function integerSum(
+  as: readonly number[],
+  bs: readonly number[],
+  { a, b, c, saturates, operation }: {
+    readonly a: IntegerName;
+    readonly b: IntegerName;
+    readonly c: number;
+    readonly saturates: boolean;
+    readonly operation?: "xor" | "and" | undefined;
+  },
+): number {
+  let sum = BigInt(c | 0);
+  as.forEach((bits, index) => {
+    const other = bs[index]!;
+    if (operation !== undefined) sum += BigInt(operation === "xor" ? bits ^ other : bits & other);
+    else sum += BigInt(integerOf(bits, a) * integerOf(other, b));
+  });
+  if (saturates) sum = sum > 2n ** 31n - 1n ? 2n ** 31n - 1n : sum < -(2n ** 31n) ? -(2n ** 31n) : sum;
+  return Number(BigInt.asUintN(32, sum));
+}
+
+function integerOf(bits: number, name: IntegerName): number {
+  const size = Number(name.slice(1));
+  return name.startsWith("s") && bits >= 2 ** (size - 1) ? bits - 2 ** size : bits;
+}
+
+const double = { exponent: 11, mantissa: 52 };
+const single = formats.f32;
+
+/** A number of 32 or 64 bits, for chains of fused multiply-adds. */
+type Wide = { readonly sum: bigint; readonly exponent: number; readonly isNegative: boolean } | "nan" | "+inf" | "-inf";
+
+function decodeWide(bits: bigint, { exponent, mantissa }: Format): Wide {
+  const fraction = bits & ((1n << BigInt(mantissa)) - 1n);
+  const field = Number(bits >> BigInt(mantissa)) & (2 ** exponent - 1);
+  const isNegative = (bits >> BigInt(exponent + mantissa) & 1n) === 1n;
+  if (field === 2 ** exponent - 1) return fraction !== 0n ? "nan" : isNegative ? "-inf" : "+inf";
+  const magnitude = field === 0 ? fraction : fraction + (1n << BigInt(mantissa));
+  const bias = 2 ** (exponent - 1) - 1;
+  return { sum: isNegative ? -magnitude : magnitude, exponent: Math.max(field, 1) - bias - mantissa, isNegative };
+}
+
+/** The bits of a * b + c, rounded once. `nan` returns the bits of a NaN result. */
+function fusedMultiplyAdd(
+  [a, b, c]: readonly [bigint, bigint, bigint],
+  { format, rounding, nan }: { format: Format; rounding: RoundingName; nan: () => bigint },
+): bigint {
+  const [x, y, z] = [a, b, c].map((bits) => decodeWide(bits, format)) as [Wide, Wide, Wide];
+  const sign = 1n << BigInt(format.exponent + format.mantissa);
+  const infinity = BigInt(2 ** format.exponent - 1) << BigInt(format.mantissa);
+  if (x === "nan" || y === "nan" || z === "nan") return nan();
+  const isNegative = (value: Wide) => value === "-inf" || (typeof value === "object" && value.isNegative);
+  const isZero = (value: Wide) => typeof value === "object" && value.sum === 0n;
+  const productIsNegative = isNegative(x) !== isNegative(y);
+  if (typeof x === "string" || typeof y === "string") {
+    if (isZero(x) || isZero(y)) return nan();
+    if (typeof z === "string" && isNegative(z) !== productIsNegative) return nan();
+    return productIsNegative ? sign | infinity : infinity;
+  }
+  if (typeof z === "string") return isNegative(z) ? sign | infinity : infinity;
+  const exponent = Math.min(x.exponent + y.exponent, z.exponent);
+  const product = x.sum * y.sum << BigInt(x.exponent + y.exponent - exponent);
+  const sum = product + (z.sum << BigInt(z.exponent - exponent));
+  if (sum === 0n) {
+    const isNegativeZero = product === 0n && z.sum === 0n && productIsNegative === isNegative(z)
+      ? productIsNegative
+      : rounding === "rm";
+    return isNegativeZero ? sign : 0n;
+  }
+  return round({ sum, exponent }, { ...format, rounding, overflowsToInfinity: false });
+}
+
+/** The bits of one element of D in 64 bits: a chain of fused multiply-adds. */
+export function doubleSum(
+  as: readonly bigint[],
+  bs: readonly bigint[],
+  { c, rounding }: { readonly c: bigint; readonly rounding: RoundingName },
+): bigint {
+  return as.reduce((sum, a, index) => {
+    const b = bs[index]!;
+    const nan = () => {
+      for (const bits of [b, sum, a]) if (decodeWide(bits, double) === "nan") return bits | 1n << 51n;
+      return 0xfff8_0000_0000_0000n;
+    };
+    return fusedMultiplyAdd([a, b, sum], { format: double, rounding, nan });
+  }, c);
+}
+
+/** The bits of a * b + c in 32 bits, to nearest even. */
+function fused32(a: number, b: number, c: number): number {
+  const operands = [BigInt(a), BigInt(b), BigInt(c)] as const;
+  return Number(fusedMultiplyAdd(operands, { format: single, rounding: "rn", nan: () => 0x7fff_ffffn }));
+}
+
+const one32 = 0x3f80_0000;
+const add32 = (a: number, b: number) => fused32(a, one32, b);
+
+/** Converts the bits of an f16 to those of an f32. */
+function widen(bits: number): number {
+  const decoded = decode(bits, "f16");
+  if (decoded.kind === "nan") return 0x7fff_ffff;
+  if (decoded.kind === "infinity") return encodeInfinity(decoded.isNegative, "f32");
+  if (decoded.significand === 0n) return bits === 0 ? 0 : 0x8000_0000;
+  const { significand: sum, exponent, places } = decoded;
+  return Number(round({ sum, exponent: exponent - places }, { ...single, rounding: "rz", overflowsToInfinity: false }));
+}
+
+/** Converts the bits of an f32 to those of an f16, to nearest even. */
+function narrow(bits: number): number {
+  const decoded = decode(bits, "f32");
+  if (decoded.kind === "nan") return 0x7fff;
+  if (decoded.kind === "infinity") return encodeInfinity(decoded.isNegative, "f16");
+  const { significand: sum, exponent, places } = decoded;
+  const sign = bits >= 2 ** 31 ? 0x8000 : 0;
+  const rounded = round({ sum, exponent: exponent - places }, {
+    ...formats.f16,
+    rounding: "rn",
+    overflowsToInfinity: false,
+  });
+  return Number(rounded) % 0x8000 + sign;
+}
+
+/** The bits of one element of D of `mma.m8n8k4` in f16, which GPUs since sm_80 compose. */
+export function quadSum(
+  as: readonly number[],
+  bs: readonly number[],
+  { c, cFormat, d }: { readonly c: number; readonly cFormat: "f16" | "f32"; readonly d: "f16" | "f32" },
+): number {
+  const [a, b] = [as.map(widen), bs.map(widen)] as const;
+  const wideC = cFormat === "f16" ? widen(c) : c;
+  const fused = (index: number, addend: number) => fused32(a[index]!, b[index]!, addend);
+  if (d === "f32") return add32(fused(3, fused(2, fused(1, fused(0, 0)))), wideC);
+  return narrow(add32(add32(wideC, fused(1, fused(0, 0))), fused(3, fused(2, 0))));
+}
+
+/** The bits of one element of D of 8-bit floating-point elements, which GPUs of sm_90 compose of two blocks. */
+export function splitSum(
+  as: readonly number[],
+  bs: readonly number[],
+  { c, d, ...options }: {
+    readonly c: number;
+    readonly a: FormatName;
+    readonly b: FormatName;
+    readonly d: "f16" | "f32";
+  },
+): number {
+  const part = (elements: readonly number[], half: number) => elements.filter((_, index) => index % 4 >> 1 === half);
+  const sumOf = (half: number, addend: number) =>
+    blockSum(part(as, half), part(bs, half), { ...options, c: addend, cFormat: d, d });
+  const sum = sumOf(1, sumOf(0, 0));
+  if (d === "f32") return add32(sum, c);
+  return narrow(add32(widen(sum), widen(c)));
 }

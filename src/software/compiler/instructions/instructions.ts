@@ -425,6 +425,8 @@ const atomicLowerings = onFirstUse((): Lowerings<AtomicName> => ({
 
 const matrixProductLowerings = onFirstUse((): Lowerings<MatrixProductName> => ({
   mma: { lowering: matrixProduct, validity: "emitted" },
+  "mma.quads": { lowering: matrixProduct, validity: "emitted" },
+  "mma.sp": { lowering: matrixProduct, validity: "emitted" },
 }));
 
 const videoLowerings = onFirstUse((): Lowerings<VideoName> => ({

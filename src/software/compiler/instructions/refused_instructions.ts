@@ -9,7 +9,7 @@
 import type { RefusalReason } from "../typing/find_form.ts";
 import { type InstructionForm, instructionForm } from "./instruction_form.ts";
 
-const noTensorCores = "of the instructions of tensor cores, only mma.sync is supported";
+const noTensorCores = "of the instructions of tensor cores, only mma is supported";
 const noTextures = "poolpass has no textures and surfaces";
 const noTensorMaps = "there are no tensor maps";
 const noClusters = "there are no clusters of several blocks";
@@ -60,7 +60,6 @@ const refusedModifiers = [
   ["cp", "cp_mask", "9.7.9.25.4.1", needsBlackwell],
   ["tensormap", "replace", "9.7.9.26", noTensorMaps],
   ["st", "mmio", "9.7.9.12", needsBlackwell],
-  ["mma", "sp", "9.7.14.6.3", noTensorCores],
   ["st", "bulk", "9.7.9.13", needsBlackwell],
   ["red", "mmio", "9.7.13.7", needsBlackwell],
   ["fma", "oob", "9.7.4.4", "NaNs of elements outside of a tensor come from tensor copies, which are not supported"],

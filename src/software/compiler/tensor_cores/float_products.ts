@@ -14,6 +14,7 @@
 import { noExponent, operandFlags, zeroExponent } from "./formats.ts";
 import { FunctionWriter, type WarpFunctions } from "./warp_functions.ts";
 import { hasRelaxedTruncation } from "../webassembly/engine_features.ts";
+import type { FunctionDefinition } from "../webassembly/module_encoder.ts";
 import { workspace } from "./workspace.ts";
 
 /** A block of products. */
@@ -88,7 +89,7 @@ class BlockWriter {
     this.#isWide = range === "wide";
   }
 
-  write(): ReturnType<FunctionWriter["finish"]> {
+  write(): FunctionDefinition {
     const { m, n, depth } = this.#block;
     const f = this.#f;
     const { code } = f;
@@ -382,7 +383,7 @@ const upperHalf = [8, 9, 10, 11, 12, 13, 14, 15, 8, 9, 10, 11, 12, 13, 14, 15];
 const lowerHalves = [0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23];
 
 /** Writes a function that returns whether any element of C is an infinity or a NaN. */
-function writeIsSpecial({ c: format, m, n }: ProductBlock): ReturnType<FunctionWriter["finish"]> {
+function writeIsSpecial({ c: format, m, n }: ProductBlock): FunctionDefinition {
   const f = new FunctionWriter(["i32", "i32"], ["i32"]);
   const { code } = f;
   const at = f.local(), found = f.local("v128");
@@ -403,7 +404,7 @@ function writeIsSpecial({ c: format, m, n }: ProductBlock): ReturnType<FunctionW
  */
 function writeSpecial(
   { m, n, k, depth, c: cFormat, d: dFormat, isSparse }: ProductBlock,
-): ReturnType<FunctionWriter["finish"]> {
+): FunctionDefinition {
   const f = new FunctionWriter(["i32", "i32", "i32", "i32"]);
   const { code } = f;
   const sum = f.local("f32"), value = f.local("f32"), row = f.local(), column = f.local(), at = f.local();
@@ -457,7 +458,7 @@ function writeSpecial(
 }
 
 /** Writes a function that replaces the elements of D for which `writeSpecial` has stored another value. */
-function writeReplacement({ m, n }: ProductBlock): ReturnType<FunctionWriter["finish"]> {
+function writeReplacement({ m, n }: ProductBlock): FunctionDefinition {
   const f = new FunctionWriter(["i32", "i32"]);
   const { code } = f;
   const at = f.local(), other = f.local();

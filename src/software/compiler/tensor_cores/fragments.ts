@@ -10,6 +10,7 @@
  */
 import { bitsOfFormat, ElementReader, type FloatFormat } from "./formats.ts";
 import { FunctionWriter, type WarpFunctions } from "./warp_functions.ts";
+import type { FunctionDefinition } from "../webassembly/module_encoder.ts";
 import { workspace } from "./workspace.ts";
 
 /** The number of rows of A, columns of B and D, and products for each element of D. */
@@ -76,7 +77,7 @@ export function floatReader(functions: WarpFunctions, operand: FloatFragments): 
 
 function writeFloatReader(
   { operand, format, count, depth, isSplit }: FloatFragments,
-): ReturnType<FunctionWriter["finish"]> {
+): FunctionDefinition {
   const f = new FunctionWriter(["i32", "i32"], ["i32"]);
   const { code } = f;
   const bits = bitsOfFormat[format];

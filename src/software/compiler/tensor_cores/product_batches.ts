@@ -3,9 +3,6 @@
  *
  * @module
  */
-import { blockFunction } from "./float_products.ts";
-import type { FloatFormat } from "./formats.ts";
-import { accumulatorCopy, floatReader, type ProductShape, registersOfOperand } from "./fragments.ts";
 import {
   exited,
   launchFieldOffset,
@@ -13,48 +10,16 @@ import {
   threadRecord,
   threadRecordByteLength,
 } from "../../abi/launch_record.ts";
-import { FunctionWriter, type WarpFunctions } from "./warp_functions.ts";
-import { shadowFunction, type ShadowLayout } from "./uninitialized.ts";
+import { type MatrixProduct, productFunction, type ProductPart } from "./matrix_products.ts";
 import { shadowOffset } from "../../abi/addresses.ts";
+import { FunctionWriter, type WarpFunctions } from "./warp_functions.ts";
+import type { FunctionDefinition } from "../webassembly/module_encoder.ts";
 import { mostFragmentBytes, workspace } from "./workspace.ts";
-
-/** A product of matrices of floating-point elements: D = A * B + C. */
-export interface FloatProduct extends ProductShape {
-  readonly kind: "float";
-  readonly a: FloatFormat;
-  readonly b: FloatFormat;
-  readonly c: "f16" | "f32";
-  readonly d: "f16" | "f32";
-}
-
-/** A product of matrices. */
-export type MatrixProduct = FloatProduct;
 
 /** A product, and the offsets of its fragments in each thread's memory for fragments, in bytes. */
 export interface PlacedProduct {
   readonly product: MatrixProduct;
-  readonly places: Readonly<Record<"a" | "b" | "c" | "d", number>>;
-}
-
-/** The number of 32-bit words of each fragment in a thread. */
-export function fragmentWords({ m, n, k, a, b, c, d }: MatrixProduct): Record<"a" | "b" | "c" | "d", number> {
-  const accumulator = (format: "f16" | "f32") => m * n / (format === "f16" ? 64 : 32);
-  return {
-    a: registersOfOperand({ count: m, depth: k, bits: bitsOf(a) }),
-    b: registersOfOperand({ count: n, depth: k, bits: bitsOf(b) }),
-    c: accumulator(c),
-    d: accumulator(d),
-  };
-}
-
-function shadowLayout(product: MatrixProduct): ShadowLayout {
-  const { m, n, c, d } = product;
-  const bitsOfElement = (format: "f16" | "f32") => format === "f16" ? 16 : 32;
-  return { m, n, words: fragmentWords(product), bits: { c: bitsOfElement(c), d: bitsOfElement(d) } };
-}
-
-function bitsOf(format: FloatFormat): number {
-  return format === "tf32" ? 32 : format === "f16" || format === "bf16" ? 16 : 8;
+  readonly places: Readonly<Record<ProductPart, number>>;
 }
 
 /** The offset of the memory for fragments from the beginning of a function's saved registers. */
@@ -72,29 +37,12 @@ export function batchFunction(
   return functions.indexOf(`batch ${JSON.stringify(products)}`, () => {
     const f = new FunctionWriter(["i32", "i32", "i32"]);
     const { code } = f;
-    const space = f.local(), flags = f.local();
+    const space = f.local();
     code.get(0).get(1).get(2).call(functions.indexOf("prepare", () => writePreparation(hasShadows))).set(space);
     for (const { product, places } of products) {
-      if (hasShadows) {
-        code.get(space);
-        for (const operand of ["a", "b", "c", "d"] as const) code.i32(places[operand]);
-        code.call(shadowFunction(functions, shadowLayout(product)));
-      }
-      const { m, n, k, a, b, c, d } = product;
-      const read = (operand: "a" | "b") => {
-        const [format, count] = operand === "a" ? [a, m] : [b, n];
-        code.get(space).i32(places[operand]);
-        code.call(floatReader(functions, { operand, format, count, depth: k, isSplit: false }));
-      };
-      read("a");
-      read("b");
-      code.ops("i32Or").set(flags);
-      code.get(space).i32(places.c).call(accumulatorCopy(functions, { part: "c", format: c, m, n }));
-      code.get(space).i32(0);
-      code.get(space).i32(workspace.c).ops("i32Add");
-      code.get(space).i32(workspace.d).ops("i32Add");
-      code.get(flags).call(blockFunction(functions, { m, n, k, depth: k, c, d, isSparse: false }));
-      code.get(space).i32(places.d).call(accumulatorCopy(functions, { part: "d", format: d, m, n }));
+      code.get(space);
+      for (const part of ["a", "b", "c", "d", "metadata"] as const) code.i32(places[part]);
+      code.call(productFunction(functions, product, { hasShadows }));
     }
     return f.finish();
   });
@@ -105,7 +53,7 @@ export function batchFunction(
  * are, and marks the requests of all lanes as answered. Returns the offset of the workspace. Lanes that do not exist or
  * have exited have fragments of 0.
  */
-function writePreparation(hasShadows: boolean): ReturnType<FunctionWriter["finish"]> {
+function writePreparation(hasShadows: boolean): FunctionDefinition {
   const f = new FunctionWriter(["i32", "i32", "i32"], ["i32"]);
   const { code } = f;
   const [launch, record, thread] = [0, 1, 2] as const;

@@ -251,6 +251,7 @@ export const simdOp = {
   f64x2PromoteLowF32x4: [0x5f],
   i8x16Popcnt: [0x62],
   i8x16Bitmask: [0x64],
+  i8x16Sub: [0x71],
   i8x16NarrowI16x8S: [0x65],
   f64x2Trunc: [0x7a],
   i16x8ExtaddPairwiseI8x16U: [0x7d],

@@ -1,45 +1,41 @@
 /**
- * `mma`: the threads of a warp together compute a product of matrices. PTX ISA, section 9.7.14.5.14.
+ * `mma`: the threads of a warp together compute a product of matrices. PTX ISA, sections 9.7.14.5.14 and 9.7.14.6.3.
  *
  * Each thread leaves its fragments in memory, and waits until all threads of the warp have arrived. The first thread
  * that resumes computes the product for the warp. Then each thread takes its fragment of the result.
  *
  * @module
  */
-import {
-  batchFunction,
-  fragmentsBegin,
-  fragmentWords,
-  type MatrixProduct,
-  type PlacedProduct,
-} from "../../tensor_cores/product_batches.ts";
-import type { FloatFormat } from "../../tensor_cores/formats.ts";
+import { batchFunction, fragmentsBegin, type PlacedProduct } from "../../tensor_cores/product_batches.ts";
 import type { FunctionEmitter } from "../../codegen/function_emitter.ts";
+import { fragmentWords, type MatrixProduct, mostSelector } from "../../tensor_cores/matrix_products.ts";
+import type { MemoryOpName } from "../../webassembly/opcodes.ts";
 import type { ResolvedInstruction, ResolvedOperand } from "../../../../ptx/instructions/resolved_instruction.ts";
 import type { SuspendingInstruction } from "../instruction_form.ts";
+import { shadowType } from "../../checks/register_shadows.ts";
 import { shadowOffset } from "../../../abi/addresses.ts";
 import { threadRecord } from "../../../abi/launch_record.ts";
 import { type ScalarType, typeNamed } from "../../../../ptx/instructions/scalar_types.ts";
 
 const b32 = typeNamed("b32");
-const f32 = typeNamed("f32");
 
 /** The lowering of `mma`. */
 export const matrixProduct: SuspendingInstruction = {
   describe: () => ({ kind: "matrixProduct" }),
   fragmentBytes: (i) => {
-    const { a, b, c, d } = fragmentWords(productOf(i));
-    return 4 * (a + b + Math.max(c, d));
+    const { a, b, c, d, metadata } = fragmentWords(productOf(i));
+    return 4 * (a + b + Math.max(c, d) + metadata);
   },
   request: (e, i) => {
     const { product, places } = placed(i);
-    const words = fragmentWords(product);
     for (const [index, part] of (["a", "b", "c"] as const).entries()) {
-      leaveFragment(e, registersOf(e, i.operands[index + 1], words[part]), {
-        type: part === "c" ? typeOf(product.c) : b32,
+      leaveFragment(e, registersOf(e, i.operands[index + 1], { product, part }), {
+        type: typeOf(product, part),
         at: places[part],
       });
     }
+    if (product.selector !== undefined) checkSelector(e, product.selector, product);
+    if (product.selector !== undefined) leaveFragment(e, [i.operands[4]!], { type: b32, at: places.metadata });
     e.getFixed("record").i32(-1).memory("i32Store", threadRecord.mask);
     e.getFixed("record").i32(1).memory("i32Store", threadRecord.result);
   },
@@ -51,43 +47,70 @@ export const matrixProduct: SuspendingInstruction = {
     e.getFixed("thread").call(
       batchFunction(e.warpFunctions, [{ product, places }], { hasShadows: e.shadows !== undefined }),
     ).end();
-    registersOf(e, i.operands[0], fragmentWords(product).d).forEach((register, index) => {
-      const type = typeOf(product.d);
-      e.assign(register, type, () => {
-        e.getFixed("saved").memory(type === f32 ? "f32Load" : "i32Load", fragmentsBegin + places.d + 4 * index);
-      });
-      e.shadows?.assign(register, b32, () => {
-        e.getFixed("saved").memory("i32Load", fragmentsBegin + places.d + 4 * index + shadowOffset);
-      });
+    const type = typeOf(product, "d");
+    registersOf(e, i.operands[0], { product, part: "d" }).forEach((register, index) => {
+      const at = fragmentsBegin + places.d + type.bits / 8 * index;
+      e.assign(register, type, () => e.getFixed("saved").memory(load(type), at));
+      const shadow = shadowType(type);
+      e.shadows?.assign(register, shadow, () => e.getFixed("saved").memory(load(shadow), at + shadowOffset));
     });
   },
 };
 
-/** The type of the registers that hold elements of C or D. */
-function typeOf(format: "f16" | "f32"): ScalarType {
-  return format === "f32" ? f32 : b32;
+/** The type of the registers of a fragment. */
+function typeOf(product: MatrixProduct, part: "a" | "b" | "c" | "d"): ScalarType {
+  const format = product[part];
+  return format === "f64" || format === "f32" ? typeNamed(format) : b32;
+}
+
+function load({ value }: ScalarType): MemoryOpName {
+  return `${value}Load`;
 }
 
 /** The product that an instruction computes. */
-function productOf({ choices }: Pick<ResolvedInstruction, "choices">): MatrixProduct {
+function productOf({ choices, operands }: Pick<ResolvedInstruction, "choices" | "operands">): MatrixProduct {
   const [, m, n, k] = /^m(\d+)n(\d+)k(\d+)$/.exec(choices.get("shape")!)!.map(Number);
-  const format = <Format extends FloatFormat | "f32">(name: string) => choices.get(name) as Format;
-  return { kind: "float", m: m!, n: n!, k: k!, a: format("a"), b: format("b"), c: format("c"), d: format("d") };
+  const chosen = <Value>(name: string) => choices.get(name) as Value;
+  const product = {
+    ...{ m: m!, n: n!, k: k! },
+    ...{ a: chosen<"f16">("a"), b: chosen<"f16">("b"), c: chosen<"f32">("c"), d: chosen<"f32">("d") },
+    ...choices.has("satfinite") ? { saturates: true } as const : {},
+    ...choices.has("operation") ? { operation: chosen<"and">("operation") } : {},
+    ...choices.has("rounding") ? { rounding: chosen<"rn">("rounding") } : {},
+  };
+  const selector = operands[5];
+  if (choices.has("metadata")) {
+    return { ...product, selector: selector?.kind === "integer" ? Number(selector.value) : -1 };
+  }
+  if (!choices.has("aLayout")) return product;
+  return { ...product, layouts: { a: chosen("aLayout"), b: chosen("bLayout") } };
+}
+
+/** Reports a compilation error for a selector that names no lanes. */
+function checkSelector(e: FunctionEmitter, selector: number, product: MatrixProduct): void {
+  const most = mostSelector(product);
+  if (selector >= 0 && selector <= most) return;
+  e.fail(`its last operand must be ${most === 0 ? "0" : `a number from 0 to ${most}`}`);
 }
 
 /** The places of an instruction's fragments. D takes the place of C. */
 function placed(i: ResolvedInstruction): PlacedProduct {
   const product = productOf(i);
-  const { a, b } = fragmentWords(product);
-  return { product, places: { a: 0, b: 4 * a, c: 4 * (a + b), d: 4 * (a + b) } };
+  const { a, b, c, d } = fragmentWords(product);
+  const accumulator = 4 * (a + b);
+  return {
+    product,
+    places: { a: 0, b: 4 * a, c: accumulator, d: accumulator, metadata: accumulator + 4 * Math.max(c, d) },
+  };
 }
 
 /** Returns the registers of a fragment. Reports a compilation error if their number is wrong. */
 function registersOf(
   e: FunctionEmitter,
   operand: ResolvedOperand | undefined,
-  count: number,
+  { product, part }: { product: MatrixProduct; part: "a" | "b" | "c" | "d" },
 ): readonly ResolvedOperand[] {
+  const count = fragmentWords(product)[part] / (typeOf(product, part).bits / 32);
   if (operand?.kind === "vector" && operand.elements.length === count) return operand.elements;
   if (operand?.kind === "register" && count === 1) return [operand];
   return e.fail(`it needs a vector of ${count} ${count === 1 ? "register" : "registers"}`);
@@ -100,12 +123,13 @@ function leaveFragment(
   { type, at }: { type: ScalarType; at: number },
 ): void {
   registers.forEach((register, index) => {
+    const place = fragmentsBegin + at + type.bits / 8 * index;
     e.getFixed("saved");
     e.push(register, type);
-    e.code.memory(type === f32 ? "f32Store" : "i32Store", fragmentsBegin + at + 4 * index);
+    e.code.memory(`${type.value}Store`, place);
     if (e.shadows === undefined) return;
     e.getFixed("saved");
-    e.shadows.push(register, b32);
-    e.code.memory("i32Store", fragmentsBegin + at + 4 * index + shadowOffset);
+    e.shadows.push(register, type);
+    e.code.memory(type.bits === 64 ? "i64Store" : "i32Store", place + shadowOffset);
   });
 }
