@@ -95,6 +95,10 @@ export {
   type PitchedData,
   type PitchOptions,
 } from "./src/memory/pitched_array.ts";
+export type { ArrayFormat, CudaArrayOptions } from "./src/memory/arrays/array_format.ts";
+export { type ArrayCopyOptions, CudaArray } from "./src/memory/arrays/cuda_array.ts";
+export { CudaTexture, type TextureSource } from "./src/objects/textures/cuda_texture.ts";
+export type { AddressMode, FilterMode, TextureOptions, TextureView } from "./src/objects/textures/texture_options.ts";
 export type { BatchCopy, CopyAttributes } from "./src/memory/copy_batch.ts";
 export type { CopyOptions } from "./src/memory/transfers/copies.ts";
 export type { FillOptions } from "./src/memory/transfers/copies.ts";

@@ -62,6 +62,7 @@ import { type CopyCalls, copyCalls } from "./copy_calls.ts";
 import { type CudaKernelLaunch, type GraphCalls, graphCalls } from "./graph_calls.ts";
 import { type HostAndLimitCalls, hostAndLimitCalls } from "./host_and_limit_calls.ts";
 import { type ManagedCalls, managedCalls } from "./managed_calls.ts";
+import { type TextureCalls, textureCalls } from "./texture_calls.ts";
 import { addressOf, foreignBuffer, withoutSign } from "./native/host.ts";
 import { type ThreadCalls, threadFunctions } from "./native/threaded_copies.ts";
 import { stringAt, SystemError } from "./native/shim/shim.ts";
@@ -95,7 +96,7 @@ const current: { device: number } = sharedAmongCopies("currentDevice", () => ({ 
 let threadFunctionAddresses: readonly (bigint | undefined)[] | undefined;
 
 /** Implements `Driver` with libcudart and libcuda, or with libcuda alone. */
-export interface CudaDriver extends CopyCalls, GraphCalls, HostAndLimitCalls, ManagedCalls {}
+export interface CudaDriver extends CopyCalls, GraphCalls, HostAndLimitCalls, ManagedCalls, TextureCalls {}
 
 /** Implements `Driver` with libcudart and libcuda, or with libcuda alone. */
 export class CudaDriver implements Driver {
@@ -174,6 +175,7 @@ export class CudaDriver implements Driver {
       copyCalls(this.#driver, services),
       managedCalls(this.#driver, services),
       hostAndLimitCalls(this.#driver, services),
+      textureCalls(this.#driver, services),
     );
   }
 

@@ -896,6 +896,43 @@ export const libcuda = {
     parameters: ["buffer", /* const CUDA_MEMCPY3D *pCopy */ "u64" /* CUstream hStream */],
     result: "i32",
   },
+  cuArray3DCreate_v2: {
+    parameters: ["buffer", /* CUarray *pHandle */ "buffer" /* const CUDA_ARRAY3D_DESCRIPTOR *pAllocateArray */],
+    result: "i32",
+  },
+  cuArrayDestroy: { parameters: ["u64" /* CUarray hArray */], result: "i32" },
+  cuMipmappedArrayCreate: {
+    parameters: [
+      "buffer", // CUmipmappedArray *pHandle
+      "buffer", // const CUDA_ARRAY3D_DESCRIPTOR *pMipmappedArrayDesc
+      "u32", // unsigned int numMipmapLevels
+    ],
+    result: "i32",
+  },
+  cuMipmappedArrayGetLevel: {
+    parameters: [
+      "buffer", // CUarray *pLevelArray
+      "u64", // CUmipmappedArray hMipmappedArray
+      "u32", // unsigned int level
+    ],
+    result: "i32",
+  },
+  cuMipmappedArrayDestroy: { parameters: ["u64" /* CUmipmappedArray hMipmappedArray */], result: "i32" },
+  cuTexObjectCreate: {
+    parameters: [
+      "buffer", // CUtexObject *pTexObject
+      "buffer", // const CUDA_RESOURCE_DESC *pResDesc
+      "buffer", // const CUDA_TEXTURE_DESC *pTexDesc
+      "buffer", // const CUDA_RESOURCE_VIEW_DESC *pResViewDesc
+    ],
+    result: "i32",
+  },
+  cuTexObjectDestroy: { parameters: ["u64" /* CUtexObject texObject */], result: "i32" },
+  cuSurfObjectCreate: {
+    parameters: ["buffer", /* CUsurfObject *pSurfObject */ "buffer" /* const CUDA_RESOURCE_DESC *pResDesc */],
+    result: "i32",
+  },
+  cuSurfObjectDestroy: { parameters: ["u64" /* CUsurfObject surfObject */], result: "i32" },
   cuMemcpy3DPeerAsync: {
     parameters: ["buffer", /* const CUDA_MEMCPY3D_PEER *pCopy */ "u64" /* CUstream hStream */],
     result: "i32",

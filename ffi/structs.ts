@@ -19,7 +19,7 @@ import {
 import { addressOf } from "./native/host.ts";
 
 /** The C types of struct fields. */
-export type NativeFieldType = "int" | "unsigned int" | "unsigned short" | "size_t" | "void *";
+export type NativeFieldType = "int" | "float" | "unsigned int" | "unsigned short" | "size_t" | "void *";
 
 /** A C struct's size in bytes, and its fields by their C names. */
 export interface NativeLayout {
@@ -166,19 +166,100 @@ export const memcpy3DLayout = {
   name: "CUDA_MEMCPY3D",
   byteLength: 200,
   fields: {
+    "srcXInBytes": { offset: 0, type: "size_t" },
+    "srcY": { offset: 8, type: "size_t" },
+    "srcZ": { offset: 16, type: "size_t" },
     "srcMemoryType": { offset: 32, type: "int" },
     "srcHost": { offset: 40, type: "void *" },
     "srcDevice": { offset: 48, type: "size_t" },
+    "srcArray": { offset: 56, type: "void *" },
     "srcPitch": { offset: 72, type: "size_t" },
     "srcHeight": { offset: 80, type: "size_t" },
+    "dstXInBytes": { offset: 88, type: "size_t" },
+    "dstY": { offset: 96, type: "size_t" },
+    "dstZ": { offset: 104, type: "size_t" },
     "dstMemoryType": { offset: 120, type: "int" },
     "dstHost": { offset: 128, type: "void *" },
     "dstDevice": { offset: 136, type: "size_t" },
+    "dstArray": { offset: 144, type: "void *" },
     "dstPitch": { offset: 160, type: "size_t" },
     "dstHeight": { offset: 168, type: "size_t" },
     "WidthInBytes": { offset: 176, type: "size_t" },
     "Height": { offset: 184, type: "size_t" },
     "Depth": { offset: 192, type: "size_t" },
+  },
+} as const;
+
+/** The layout of `CUDA_ARRAY3D_DESCRIPTOR`. */
+export const array3DDescriptorLayout = {
+  name: "CUDA_ARRAY3D_DESCRIPTOR",
+  byteLength: 40,
+  fields: {
+    "Width": { offset: 0, type: "size_t" },
+    "Height": { offset: 8, type: "size_t" },
+    "Depth": { offset: 16, type: "size_t" },
+    "Format": { offset: 24, type: "int" },
+    "NumChannels": { offset: 28, type: "unsigned int" },
+    "Flags": { offset: 32, type: "unsigned int" },
+  },
+} as const;
+
+/** The layout of `CUDA_RESOURCE_DESC`. */
+export const resourceDescLayout = {
+  name: "CUDA_RESOURCE_DESC",
+  byteLength: 144,
+  fields: {
+    "resType": { offset: 0, type: "int" },
+    "res.array.hArray": { offset: 8, type: "void *" },
+    "res.mipmap.hMipmappedArray": { offset: 8, type: "void *" },
+    "res.linear.devPtr": { offset: 8, type: "size_t" },
+    "res.linear.format": { offset: 16, type: "int" },
+    "res.linear.numChannels": { offset: 20, type: "unsigned int" },
+    "res.linear.sizeInBytes": { offset: 24, type: "size_t" },
+    "res.pitch2D.devPtr": { offset: 8, type: "size_t" },
+    "res.pitch2D.format": { offset: 16, type: "int" },
+    "res.pitch2D.numChannels": { offset: 20, type: "unsigned int" },
+    "res.pitch2D.width": { offset: 24, type: "size_t" },
+    "res.pitch2D.height": { offset: 32, type: "size_t" },
+    "res.pitch2D.pitchInBytes": { offset: 40, type: "size_t" },
+  },
+} as const;
+
+/** The layout of `CUDA_TEXTURE_DESC`. */
+export const textureDescLayout = {
+  name: "CUDA_TEXTURE_DESC",
+  byteLength: 104,
+  fields: {
+    "addressMode[0]": { offset: 0, type: "int" },
+    "addressMode[1]": { offset: 4, type: "int" },
+    "addressMode[2]": { offset: 8, type: "int" },
+    "filterMode": { offset: 12, type: "int" },
+    "flags": { offset: 16, type: "unsigned int" },
+    "maxAnisotropy": { offset: 20, type: "unsigned int" },
+    "mipmapFilterMode": { offset: 24, type: "int" },
+    "mipmapLevelBias": { offset: 28, type: "float" },
+    "minMipmapLevelClamp": { offset: 32, type: "float" },
+    "maxMipmapLevelClamp": { offset: 36, type: "float" },
+    "borderColor[0]": { offset: 40, type: "float" },
+    "borderColor[1]": { offset: 44, type: "float" },
+    "borderColor[2]": { offset: 48, type: "float" },
+    "borderColor[3]": { offset: 52, type: "float" },
+  },
+} as const;
+
+/** The layout of `CUDA_RESOURCE_VIEW_DESC`. */
+export const resourceViewDescLayout = {
+  name: "CUDA_RESOURCE_VIEW_DESC",
+  byteLength: 112,
+  fields: {
+    "format": { offset: 0, type: "int" },
+    "width": { offset: 8, type: "size_t" },
+    "height": { offset: 16, type: "size_t" },
+    "depth": { offset: 24, type: "size_t" },
+    "firstMipmapLevel": { offset: 32, type: "unsigned int" },
+    "lastMipmapLevel": { offset: 36, type: "unsigned int" },
+    "firstLayer": { offset: 40, type: "unsigned int" },
+    "lastLayer": { offset: 44, type: "unsigned int" },
   },
 } as const;
 
@@ -274,6 +355,7 @@ export function writeStruct<L extends NativeLayout>(
     const at = byteOffset + offset;
     if (type === "int") view.setInt32(at, Number(value), true);
     else if (type === "unsigned int") view.setUint32(at, Number(value), true);
+    else if (type === "float") view.setFloat32(at, Number(value), true);
     else if (type === "unsigned short") view.setUint16(at, Number(value), true);
     else view.setBigUint64(at, BigInt(value as number | bigint), true);
   }
@@ -386,8 +468,11 @@ export function writePoolProps(view: DataView, props: MemPoolProps): void {
 const kernelNode = kernelNodeParamsLayout.fields;
 const memsetNode = memsetNodeParamsLayout.fields;
 const memcpyNode = memcpy3DLayout.fields;
-/** The values of `CUmemorytype` for the ends of a copy: host memory by its address, a device's, any unified address. */
-export const copyEnd = { host: 1, device: 2, unified: 4 } as const;
+/**
+ * The values of `CUmemorytype` for the ends of a copy: host memory by its address, a device's, an array, any unified
+ * address.
+ */
+export const copyEnd = { host: 1, device: 2, array: 3, unified: 4 } as const;
 
 /** The structs of nodes of graphs, each of which is filled in anew for each call. */
 export class NodeParams {

@@ -301,6 +301,116 @@ export interface PitchedCopy {
   readonly depth: number;
 }
 
+/**
+ * The values of `CUarray_format` that the library uses. CUDA has values of their own for normalized formats of two and
+ * four channels: the next ones.
+ */
+export const arrayFormat = {
+  u8: 0x01,
+  u16: 0x02,
+  u32: 0x03,
+  s8: 0x08,
+  s16: 0x09,
+  s32: 0x0a,
+  f16: 0x10,
+  f32: 0x20,
+  unorm8: 0xc0,
+  unorm16: 0xc3,
+  snorm8: 0xc6,
+  snorm16: 0xc9,
+} as const;
+/** The flags of `CUDA_ARRAY3D_DESCRIPTOR`. */
+export const arrayFlag = { layered: 1, surfaceLoadStore: 2, cubemap: 4, textureGather: 8 } as const;
+
+/** The size and the format of a CUDA array, as in `CUDA_ARRAY3D_DESCRIPTOR`. An extent that it does not have is 0. */
+export interface ArrayDescriptor {
+  readonly width: number;
+  readonly height: number;
+  /** The number of slices, or of layers, faces of a cubemap included. */
+  readonly depth: number;
+  /** One of `arrayFormat`. */
+  readonly format: number;
+  readonly channels: 1 | 2 | 4;
+  /** Flags of `arrayFlag`. */
+  readonly flags: number;
+}
+
+/** A place in a CUDA array, as in `CUDA_MEMCPY3D`. */
+export interface ArrayPlace {
+  readonly array: bigint;
+  /** The position in the row in bytes. */
+  readonly x: number;
+  readonly y: number;
+  /** The slice or the layer. */
+  readonly z: number;
+}
+
+/** A copy of rows of bytes with an array at one end at least, as in `cudaMemcpy3DParms`. */
+export interface ArrayCopy {
+  readonly destination: PitchedMemory | ArrayPlace;
+  readonly source: PitchedMemory | ArrayPlace;
+  /** The length of a row in bytes. */
+  readonly width: number;
+  readonly height: number;
+  readonly depth: number;
+}
+
+/** What a texture reads, as in `CUDA_RESOURCE_DESC`. */
+export type TextureResource =
+  | { readonly array: bigint }
+  | { readonly mipmappedArray: bigint }
+  | {
+    readonly address: bigint;
+    /** One of `arrayFormat`. */
+    readonly format: number;
+    readonly channels: 1 | 2 | 4;
+    /** The number of bytes of linear memory, or the texels of rows. */
+    readonly extent: number | { readonly width: number; readonly height: number; readonly pitch: number };
+  };
+
+/** The values of `cudaTextureAddressMode`. */
+export const textureAddressMode = { wrap: 0, clamp: 1, mirror: 2, border: 3 } as const;
+/** The values of `cudaTextureFilterMode`. */
+export const textureFilterMode = { point: 0, linear: 1 } as const;
+/** The flags of `CUDA_TEXTURE_DESC`. */
+export const textureFlag = {
+  readAsInteger: 1,
+  normalizedCoordinates: 2,
+  srgb: 0x10,
+  disableTrilinearOptimization: 0x20,
+  seamlessCubemap: 0x40,
+} as const;
+
+/** How a texture is read, as in `CUDA_TEXTURE_DESC`. */
+export interface TextureDescription {
+  /** Values of `textureAddressMode`, for each dimension. */
+  readonly addressModes: readonly [x: number, y: number, z: number];
+  /** One of `textureFilterMode`. */
+  readonly filterMode: number;
+  /** Flags of `textureFlag`. */
+  readonly flags: number;
+  readonly maxAnisotropy: number;
+  readonly mipmapFilterMode: number;
+  readonly mipmapLevelBias: number;
+  readonly minMipmapLevelClamp: number;
+  readonly maxMipmapLevelClamp: number;
+  readonly borderColor: readonly [number, number, number, number];
+}
+
+/** A part of an array that a texture shows, or its bits in another format, as in `CUDA_RESOURCE_VIEW_DESC`. */
+export interface ResourceView {
+  /** One of `arrayFormat`, whose bits are those of the array's format. */
+  readonly format: number;
+  readonly channels: 1 | 2 | 4;
+  readonly width: number;
+  readonly height: number;
+  readonly depth: number;
+  readonly firstLevel: number;
+  readonly lastLevel: number;
+  readonly firstLayer: number;
+  readonly lastLayer: number;
+}
+
 /** The values of `cudaMemcpySrcAccessOrder`: when the source of a copy may be read. */
 export const sourceAccessOrder = { stream: 1, duringCall: 2, any: 3 } as const;
 
@@ -794,6 +904,8 @@ export interface Driver {
    * memory must be page-locked.
    */
   memcpyBatchAsync(device: number, copies: readonly BatchedCopy[], stream: bigint): void;
+  /** `cudaMemcpy3DAsync` with an array at one end at least. In all other ways like `memcpy3DAsync`. */
+  memcpy3DArrayAsync(device: number, copy: ArrayCopy, stream: bigint): void;
   memsetAsync(device: number, address: bigint, byte: number, byteLength: number, stream: bigint): void;
   /** Sets `count` values of 16 bits. The address must be a multiple of 2. */
   memsetD16Async(device: number, address: bigint, value: number, count: number, stream: bigint): void;
@@ -829,6 +941,27 @@ export interface Driver {
     height: number,
     stream: bigint,
   ): void;
+
+  /** `cudaMalloc3DArray`. Memory of textures, whose contents are undefined. */
+  arrayCreate(device: number, descriptor: ArrayDescriptor): bigint;
+  /** Frees an array. The caller ensures that no pending work and no texture uses it. */
+  arrayDestroy(device: number, array: bigint): void;
+  /** `cudaMallocMipmappedArray`. */
+  mipmappedArrayCreate(device: number, descriptor: ArrayDescriptor, levels: number): bigint;
+  /** Returns one level as an array, which must not be destroyed. */
+  mipmappedArrayGetLevel(device: number, mipmappedArray: bigint, level: number): bigint;
+  mipmappedArrayDestroy(device: number, mipmappedArray: bigint): void;
+  /** Returns the number by which kernels know the texture. */
+  texObjectCreate(
+    device: number,
+    resource: TextureResource,
+    description: TextureDescription,
+    view?: ResourceView,
+  ): bigint;
+  texObjectDestroy(device: number, texture: bigint): void;
+  /** Returns the number by which kernels know the surface. The array must have `arrayFlag.surfaceLoadStore`. */
+  surfObjectCreate(device: number, array: bigint): bigint;
+  surfObjectDestroy(device: number, surface: bigint): void;
 
   /** `cuModuleLoadDataEx`: loads `image`, which is PTX as a string, or the bytes of PTX, a cubin or a fatbin. */
   moduleLoadData(device: number, image: string | Uint8Array, options?: JitOptions): bigint;

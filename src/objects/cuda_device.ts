@@ -50,6 +50,11 @@ import {
   type PhysicalMemory,
   type PhysicalMemoryOptions,
 } from "../memory/virtual/physical_memory.ts";
+import type { ArrayFormat, CudaArrayOptions } from "../memory/arrays/array_format.ts";
+import { createArray, type CudaArray } from "../memory/arrays/cuda_array.ts";
+import type { Extent } from "../memory/pitched_array.ts";
+import { createTexture, type CudaTexture, type TextureSource } from "./textures/cuda_texture.ts";
+import type { TextureOptions } from "./textures/texture_options.ts";
 import { checkImage } from "../ptx/image_kind.ts";
 import type { Session } from "../session.ts";
 import type { ShareableHandle } from "../memory/handles/shareable_handle.ts";
@@ -475,6 +480,41 @@ export class CudaDevice {
    */
   allocateManaged(byteLength: number): DeviceBuffer {
     return allocateManagedMemory(this.#session, this, byteLength);
+  }
+
+  /**
+   * Creates an array: memory that textures and surfaces read and write, in a layout of CUDA's own. Its elements are
+   * undefined at first.
+   *
+   * @param format The format of each channel.
+   * @param size Elements in a row, rows, and slices; with `layered`, the last number counts layers. One number or two
+   * make an array of one or two dimensions.
+   * @param options The number of channels, layers, and what kernels may do with the array.
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html
+   * @throws {TypeError} If an argument has the wrong type, or the format is unknown
+   * @throws {RangeError} If an extent is not a whole number of at least 1, or the shape is not that of the options
+   * @throws {CudaError} `cudaErrorInvalidValue` if the array is too large for the device,
+   * `cudaErrorMemoryAllocation` if too little memory is left
+   */
+  createArray(format: ArrayFormat, size: Extent, options: CudaArrayOptions = {}): CudaArray {
+    return createArray(this.#session, this, { format, size, options });
+  }
+
+  /**
+   * Creates a texture, by which kernels read an array, rows or a buffer. Rows and buffers must begin at a multiple of the
+   * attribute `textureAlignment`; those of `MemoryPool.allocatePitched` do. A texture of a buffer is read by `tex1Dfetch`,
+   * without filter and address mode.
+   *
+   * @param source What the texture reads.
+   * @param options How kernels read it.
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TEXTURE__OBJECT.html
+   * @throws {TypeError} If an argument has the wrong type, or an option is unknown
+   * @throws {RangeError} If an option does not fit the source
+   * @throws {ReferenceError} If the source was disposed or freed
+   * @throws {CudaError} `cudaErrorInvalidValue` if the memory is not aligned
+   */
+  createTexture(source: TextureSource, options: TextureOptions = {}): CudaTexture {
+    return createTexture(this.#session, this, { source, options });
   }
 
   /**

@@ -24,6 +24,7 @@ import { ProgramMemoryNames } from "./driver/memory_names.ts";
 import { Pools } from "./driver/pools.ts";
 import { ProgramMemory } from "./driver/program_memory.ts";
 import { StreamsAndEvents } from "./driver/streams_and_events.ts";
+import { Textures } from "./driver/textures.ts";
 import type { LinearMemory } from "./memory/linear_memory.ts";
 import { VirtualMemory } from "./memory/virtual/virtual_memory.ts";
 import { deviceLimit, type SoftwareDriverOptions, threadLimit } from "./visible_devices.ts";
@@ -68,6 +69,7 @@ export class SoftwareDriver implements Driver {
   readonly #pools: Pools;
   readonly #virtualMemory: VirtualMemory;
   readonly #kernels: Kernels;
+  readonly #textures: Textures;
   #collectives: SoftwareCollectives | undefined;
 
   constructor(options: SoftwareDriverOptions) {
@@ -85,7 +87,8 @@ export class SoftwareDriver implements Driver {
       removed: (run) => memory.forget(run),
     });
     const graphMemory = new SoftwareGraphMemory(core, memory);
-    const parts = { core, streams, memory, names, pools, virtualMemory, graphMemory };
+    const textures = this.#textures = new Textures(core, memory);
+    const parts = { core, streams, memory, names, pools, virtualMemory, graphMemory, textures };
     const kernels = this.#kernels = new Kernels(parts, options);
     const copies = copyAndFillCalls(parts);
     core.releaseFinished = () => {
@@ -114,6 +117,7 @@ export class SoftwareDriver implements Driver {
       ...limitCalls(core),
       ...virtualMemory.calls(),
       ...copies.calls,
+      ...textures.calls(),
       ...kernels.moduleCalls(),
       ...kernels.launchCalls(),
       ...captureAndGraphCalls({ ...parts, kernels, nodes: copies.nodes }),
@@ -155,6 +159,7 @@ export class SoftwareDriver implements Driver {
     legacyMemory.close();
     for (const managed of this.#memory.managed) managed.release();
     this.#virtualMemory.close();
+    this.#textures.close();
     if (keepMemory) keptMemories.push(linearMemory);
     else hostMemory.close();
     this.#kernels.close();

@@ -14,12 +14,8 @@ const refused: Readonly<Record<string, readonly string[]>> = {
     "txq.width.b32 %r1, [%rd1];",
     "suq.width.b32 %r1, [%rd1];",
     "istypep.texref %p1, %rd1;",
-    "tex.2d.v4.f32.s32 {%f1, %f2, %f3, %f4}, [%rd1, {%r1, %r2}];",
-    "tex.1d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, %rd2, {%f5}];",
-    "tex.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}|%p1, [%rd1, {%f5, %f5}];",
     "tld4.r.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, {%f5, %f5}];",
     "sust.b.1d.b32.trap [%rd1, {%r1}], {%r2};",
-    "tex.grad.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, {%f1, %f2}], {%f3, %f4}, {%f5, %f5};",
   ],
   "there are no tensor maps": [
     "tensormap.replace.tile.rank.global.b1024.b32 [%rd1], 1;",

@@ -142,7 +142,7 @@ function assertLayouts(headers: readonly string[], include: string): void {
 
 /** Compiles assertions about the layouts, which fail if a layout is wrong. */
 function compileLayouts(headers: readonly string[], include: string, layouts: readonly NativeLayout[]) {
-  const sizes = { "int": 4, "unsigned int": 4, "unsigned short": 2, "size_t": 8, "void *": 8 };
+  const sizes = { "int": 4, "unsigned int": 4, "float": 4, "unsigned short": 2, "size_t": 8, "void *": 8 };
   const expressions: string[] = [];
   for (const { name, byteLength, fields } of layouts) {
     expressions.push(`sizeof(struct ${name}) == ${byteLength}`);

@@ -4,6 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import {
+  array3DDescriptorLayout,
   childGraphNodeParamsLayout,
   conditionalNodeParamsLayout,
   graphExecUpdateResultInfoLayout,
@@ -22,6 +23,9 @@ import {
   memsetNodeParamsLayout,
   type NativeLayout,
   opaqueStructSizes,
+  resourceDescLayout,
+  resourceViewDescLayout,
+  textureDescLayout,
 } from "../../ffi/structs.ts";
 import { cudaHeaders } from "../support/cuda_headers.ts";
 import { test } from "../support/test.ts";
@@ -42,6 +46,10 @@ const layouts: readonly NativeLayout[] = [
   memAllocNodeParamsLayout,
   conditionalNodeParamsLayout,
   childGraphNodeParamsLayout,
+  array3DDescriptorLayout,
+  resourceDescLayout,
+  resourceViewDescLayout,
+  textureDescLayout,
 ];
 /** The driver API's names of the runtime's structs. */
 const driverNames: Readonly<Record<string, string>> = {
@@ -64,7 +72,7 @@ test("the structs have the sizes and offsets of CUDA's headers", { skip: reasonT
         expect(`offsetof(${type}, ${field})`, offset);
         expect(
           `sizeof(((${type} *)0)->${field})`,
-          { "int": 4, "unsigned int": 4, "unsigned short": 2, "size_t": 8, "void *": 8 }[fieldType],
+          { "int": 4, "float": 4, "unsigned int": 4, "unsigned short": 2, "size_t": 8, "void *": 8 }[fieldType],
         );
       }
     }

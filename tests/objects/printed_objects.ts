@@ -110,6 +110,14 @@ function visitMemory(cuda: poolpass.Cuda, visit: Visit): void {
   visit(rows, "PitchedArray { device 0, Float32Array 4 x 2 x 2, pitch 512, slicePitch 1024, # }");
   rows[Symbol.dispose]();
   visit(rows, "PitchedArray { device 0, Float32Array 4 x 2 x 2, pitch 512, slicePitch 1024, freed }");
+  const layers = gpu.createArray("f16", [8, 4, 3], { channels: 2, layered: true });
+  visit(layers, "CudaArray { device 0, f16 x 2, 8 x 4 x 3, layered }");
+  const texture = gpu.createTexture(layers);
+  visit(texture, "CudaTexture { device 0, CudaArray 8 x 4 x 3 }");
+  texture[Symbol.dispose]();
+  visit(texture, "CudaTexture { device 0, CudaArray 8 x 4 x 3, disposed }");
+  layers[Symbol.dispose]();
+  visit(layers, "CudaArray { device 0, f16 x 2, 8 x 4 x 3, layered, disposed }");
   const host = cuda.allocateHost(4096);
   visit(host, "HostBuffer { host, 4096 bytes, page-locked }");
   const inHostBuffer = host.pitched(Uint8Array, [64, 4]);

@@ -70,6 +70,7 @@ testOnEachDriver("memory takes its stream alone or in an object", async (cuda) =
   using array = pool.allocateArray(Uint32Array, 4, { stream });
   using host = cuda.allocateHost(16);
   using managed = gpu.allocateManaged(4096);
+  using image = gpu.createArray("u32", [2, 2]);
   const rows = buffer.pitched(Uint8Array, [2, 2], { pitch: 4 });
   const others = buffer.pitched(Uint8Array, [2, 2], { pitch: 4, byteOffset: 8 });
   const data = new Uint32Array(4);
@@ -111,6 +112,9 @@ testOnEachDriver("memory takes its stream alone or in an object", async (cuda) =
     "PitchedArray.fill": (options) => rows.fill(1, options),
     "PitchedArray.read": (options) => rows.read(options).then(() => {}),
     "PitchedArray.readSync": (options) => void rows.readSync(options),
+    "CudaArray.copyFrom": (options) => image.copyFrom(data, options),
+    "CudaArray.copyTo": (options) => image.copyTo(buffer, options),
+    "CudaArray.read": (options) => image.read(Uint32Array, options).then(() => {}),
     "DeviceBuffer.prefetch": (options) => managed.prefetch(gpu, options),
     "DeviceBuffer.discard": (options) => managed.discard(options),
   };

@@ -1,6 +1,7 @@
 import { printAs } from "../../support/printing.ts";
 import type { CudaDevice } from "../cuda_device.ts";
 import { checkStream, type CudaStream, launchesOf } from "../streams/cuda_stream.ts";
+import type { KernelObjectState } from "../textures/cuda_texture.ts";
 import { functionAttribute, type KernelLaunch } from "../../driver.ts";
 import type { Allocation } from "../../memory/allocation.ts";
 import { allocationOf, type DeviceBuffer } from "../../memory/device_buffer.ts";
@@ -144,6 +145,8 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
   readonly #launch: KernelLaunch;
   /** The allocations of the buffers among the arguments of the latest launch; see `writersOf`. */
   readonly #buffers: (Allocation | undefined)[] = [];
+  /** The textures among the arguments of the latest launch. */
+  readonly #objects: KernelObjectState[] = [];
   readonly #sharedMemory: KernelSharedMemory;
   /** Implements launches with attributes. Created by the first such launch. */
   #attributedLaunches: AttributedLaunches | undefined;
@@ -213,7 +216,7 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
     this.#parameters = signature.parameters;
     this.#types = signature.parameters.map(({ type }) => type);
     this.#parameterBytes = signature.parameterBytes;
-    this.#writers = writersOf(signature.parameters, this.#buffers, session);
+    this.#writers = writersOf(signature.parameters, this.#buffers, session, this.#objects);
     this.#sharedMemory = new KernelSharedMemory({ name: this.name, handle, device, session });
     const { ordinal } = device;
     this.#launch = session.driver.createKernelLaunch(ordinal, handle, signature.parameterBytes, this.#buffers);
@@ -257,6 +260,7 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
       // `#noteUse`.
       if (allocation !== undefined && allocation.stream !== stream) this.#noteUse(allocation, stream);
     }
+    if (this.#objects.length > 0) this.#noteObjects(stream);
     try {
       if (attributes === undefined) this.#session.driver.launchKernel(launch);
       else attributes.launch(launch);
@@ -308,6 +312,7 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
     if (sharedMemoryBytes !== 0) this.#sharedMemory.prepare(sharedMemoryBytes);
     launch.sharedMemoryBytes = sharedMemoryBytes;
     const { parameters } = launch;
+    if (this.#objects.length > 0) this.#objects.length = 0;
     for (let index = 0; index < writers.length; index++) {
       const argument = args[index] as KernelArgument;
       const refusal = writers[index]!(parameters, argument);
@@ -319,6 +324,14 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
       });
     }
     return attributes;
+  }
+
+  /** Records that a stream uses the textures among the arguments. */
+  #noteObjects(stream: CudaStream): void {
+    for (const { allocation, noteUse } of this.#objects.splice(0)) {
+      noteUse(stream);
+      if (allocation !== undefined) this.#noteUse(allocation, stream);
+    }
   }
 
   #shape(launch: KernelLaunch, { grid, block, sharedMemoryBytes = 0 }: LaunchOptions): void {

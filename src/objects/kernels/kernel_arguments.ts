@@ -9,6 +9,7 @@ import { allocationOf, type DeviceBuffer } from "../../memory/device_buffer.ts";
 import { allocationOfRows, PitchedArray } from "../../memory/pitched_array.ts";
 import { HostBuffer, sessionOfHost } from "../../memory/transfers/host_buffer.ts";
 import { layoutOfBytes } from "../structs/struct.ts";
+import { type KernelObjectState, stateOfTexture } from "../textures/cuda_texture.ts";
 import type { ParameterType } from "../../ptx/kernel_signature.ts";
 import type { Session } from "../../session.ts";
 import { errorOfAnotherCuda, whatIs } from "../../support/validation.ts";
@@ -16,10 +17,16 @@ import { countOf } from "../../support/printing.ts";
 import { TypeError } from "../../support/program_errors.ts";
 
 /**
- * An argument of a kernel: an object with an address for a pointer, such as a buffer; a number, bigint or boolean for a
+ * An argument of a kernel: an object with an address for a pointer, such as a buffer; a texture; a number, bigint or boolean for a
  * scalar; a view of exactly the right size for an aggregate.
  */
-export type KernelArgument = { readonly address: bigint } | number | bigint | boolean | ArrayBufferView;
+export type KernelArgument =
+  | { readonly address: bigint }
+  | { readonly unsafeHandle: bigint; readonly source: object }
+  | number
+  | bigint
+  | boolean
+  | ArrayBufferView;
 
 /** The reason why an argument is refused. */
 export interface ArgumentRefusal {
@@ -47,22 +54,31 @@ export interface Parameter {
 /**
  * Returns the writers of a kernel's parameters. `buffers` gets an element for each parameter that accepts a buffer: the
  * writers store the argument's allocation in it, or undefined if the argument is not a buffer of device memory.
- * `session` is the kernel's session.
+ * `session` is the kernel's session. The writers append the textures among the arguments to `objects`.
  */
 export function writersOf(
   parameters: readonly Parameter[],
   buffers: (Allocation | undefined)[],
   session: Session,
+  objects: KernelObjectState[],
 ): readonly ParameterWriter[] {
+  const places = { buffers, objects, session };
   return parameters.map((parameter) => {
     const { type, offset, isUntyped } = parameter;
     if (typeof type === "object") {
-      return isUntyped ? untypedWriter(parameter, type, { buffers, session }) : aggregateWriter(type, offset);
+      return isUntyped ? untypedWriter(parameter, type, places) : aggregateWriter(type, offset);
     }
     const bits = Number(type.slice(1));
     if (type.startsWith("f")) return floatWriter(bits, offset);
-    return bits === 64 ? wordWriter(parameter, buffers, session) : integerWriter(parameter, bits);
+    return bits === 64 ? wordWriter(parameter, places) : integerWriter(parameter, bits);
   });
+}
+
+/** Where writers store what a launch uses, and the session that it must belong to. */
+interface ArgumentPlaces {
+  readonly buffers: (Allocation | undefined)[];
+  readonly objects: KernelObjectState[];
+  readonly session: Session;
 }
 
 /** Whether a parameter accepts buffers and addresses: the writer of such a parameter has an element of `buffers`. */
@@ -110,10 +126,11 @@ function copyAggregate(argument: ArrayBufferView, view: DataView, offset: number
 function untypedWriter(
   parameter: Parameter,
   { byteLength }: Aggregate,
-  { buffers, session }: { buffers: (Allocation | undefined)[]; session: Session },
+  places: ArgumentPlaces,
 ): ParameterWriter {
+  const { buffers } = places;
   const index = buffers.length;
-  const word = byteLength === 8 ? wordWriter({ ...parameter, type: "b64" }, buffers, session) : undefined;
+  const word = byteLength === 8 ? wordWriter({ ...parameter, type: "b64" }, places) : undefined;
   const byte = byteLength === 1 ? integerWriter({ ...parameter, type: "b8" }, 8) : undefined;
   const also = word === undefined ? "" : "a buffer, a bigint, ";
   const needsType = wrongKind(
@@ -180,11 +197,7 @@ const firstAddress = 4096n;
 const invalidAddress = "no memory has an address from 1 to 4095; 0 is the null pointer";
 
 /** Returns the writer of a 64-bit parameter, which is a pointer or an integer. */
-function wordWriter(
-  parameter: Parameter,
-  buffers: (Allocation | undefined)[],
-  session: Session,
-): ParameterWriter {
+function wordWriter(parameter: Parameter, { buffers, objects, session }: ArgumentPlaces): ParameterWriter {
   const { offset, isPointer } = parameter;
   const [minimum, maximum] = rangeOf(parameter, 64);
   // The minimum for values other than 0, which is always valid. A single comparison with it excludes small addresses or
@@ -219,6 +232,13 @@ function wordWriter(
       view.setBigUint64(offset, argument, true);
     } else {
       if (typeof argument !== "number" && typeof argument !== "boolean") {
+        const object = stateOfTexture(argument);
+        if (object !== undefined) {
+          if (object.session !== session) throw errorOfAnotherCuda("pass a texture");
+          view.setBigUint64(offset, object.handle, true);
+          objects.push(object);
+          return undefined;
+        }
         return wrongKind(
           isPointer ? "it takes a buffer or an address" : "it takes a buffer, a bigint or a whole number",
         );

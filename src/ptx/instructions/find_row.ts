@@ -14,6 +14,7 @@ import { comparisonRows, floatRows } from "./rows/floats.ts";
 import { integerRows, logicRows, packedVideoRows, videoRows } from "./rows/integers.ts";
 import { matrixProductRows } from "./rows/matrices.ts";
 import { atomicRows, dataMovementRows } from "./rows/memory.ts";
+import { textureRows } from "./rows/textures.ts";
 
 let rowsByOpcode: ReadonlyMap<string, readonly InstructionRow[]> | undefined;
 const found = new Map<string, NearestRow>();
@@ -107,6 +108,7 @@ function groupRows(): ReadonlyMap<string, readonly InstructionRow[]> {
     videoRows,
     packedVideoRows,
     miscellaneousRows,
+    textureRows,
     unsupportedRows,
   ];
   const rows = families.flatMap((family) => Object.values(family()).flat() as InstructionRow[]);

@@ -363,6 +363,22 @@ function copiesOfRows(
       driver.memcpy3DPeerAsync(device, copy, destinationDevice, sourceDevice, stream);
       work.add("copy", { device, stream }, [...accessesOfRows(hostMemory, "read", copy.source, copy), ...writes]);
     },
+    memcpy3DArrayAsync: (device, copy, stream) => {
+      const { destination, source } = copy;
+      // No address reaches the memory of an array: there is nothing to compare with other work but its other end.
+      const writes = "array" in destination ? [] : accessesOfRows(hostMemory, "write", destination, copy);
+      const reads = "array" in source ? [] : accessesOfRows(hostMemory, "read", source, copy);
+      beforeWriteOf(writes, hostMemory);
+      const isOfHost = !("array" in destination) && typeof destination.memory !== "bigint";
+      if (isOfHost) {
+        for (const row of arrayRows(destination.memory as Uint8Array, destination, copy)) hostMemory.beforeCopyTo(row);
+      }
+      driver.memcpy3DArrayAsync(device, copy, stream);
+      const operation = work.add("copy", { device, stream }, [...reads, ...writes]);
+      if (!("array" in source) && typeof source.memory !== "bigint") {
+        for (const row of arrayRows(source.memory, source, copy)) hostMemory.addSource(operation, row);
+      }
+    },
     memcpyBatchAsync: (device, copies, stream) => {
       const accesses = copies.flatMap(({ destination, source, byteLength }) => {
         const rows = { pitch: byteLength, rows: 1 };

@@ -86,6 +86,8 @@ export const faultKind = {
    * of an address.
    */
   bulkSize: 12,
+  /** An operand is not the handle of a texture, or of a surface. The handle is reported instead of an address. */
+  noTexture: 13,
   /** The kernel exceeded the step limit. Never reported by compiled code itself. */
   stepLimit: 8,
   /** The threads of the kernel wait for each other forever. Never reported by compiled code itself. */

@@ -67,6 +67,11 @@ export const hostFunctionTypes = {
   mark: { parameters: ["i32", "i32"], results: [] },
   /** Sets the value of a conditional node, given the value's handle, as kernels know it. */
   setCondition: { parameters: ["i64", "i32"], results: [] },
+  /**
+   * Reads a texture, given the offset of the exchange in linear memory (`exchangeWords`), the encoded
+   * `TextureOperation`, the code location and the thread. The results are in the exchange afterwards.
+   */
+  readTexture: { parameters: ["i32", "i32", "i32", "i32"], results: [] },
   /** Returns the time in nanoseconds since an arbitrary starting point. */
   clock: { parameters: [], results: ["i64"] },
   /**

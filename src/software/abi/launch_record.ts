@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { exchangeLength } from "./textures.ts";
 
 /** The number of threads in a warp. */
 export const warpSize = 32;
@@ -110,8 +111,14 @@ const launchFieldOffsets: ReadonlyMap<LaunchField, number> = new Map(
   launchFields.map((field, index) => [field, index * 4]),
 );
 
+/**
+ * The offset in a launch record of the exchange, by which compiled code passes operands to host functions and gets
+ * results (`textures.ts`).
+ */
+export const exchangeOffset: number = Math.ceil(launchFields.length / 2) * 8;
+
 /** The size of a launch record in bytes. */
-export const launchRecordByteLength: number = launchFields.length * 4;
+export const launchRecordByteLength: number = exchangeOffset + exchangeLength * 4;
 
 /** The offset of the launch record in linear memory. */
 export const launchRecordBegin = 0x1_8000;

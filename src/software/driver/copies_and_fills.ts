@@ -7,6 +7,8 @@ import type { HostMemory } from "../memory/host_memory.ts";
 import type { MemoryShadow } from "../memory/check_memory.ts";
 import { type Delegated, passing, type Stream, type Work } from "../execution/streams.ts";
 import {
+  type ArrayCopy,
+  type ArrayPlace,
   type Driver,
   type GraphCopy,
   type GraphFill,
@@ -19,10 +21,12 @@ import {
 import { cudaErrorNumbers } from "../../support/errors.ts";
 import type { GraphOperation } from "../execution/software_graph.ts";
 import {
+  type CopiedRows,
   copyOf,
   copyOfRows,
   fillOf,
   fillOfRows,
+  type RowDistances,
   SharedTransfer,
   takesLong,
   type Transfer,
@@ -34,6 +38,7 @@ import type { DriverCore } from "./core.ts";
 import type { SoftwareGraphMemory } from "./graph_memory.ts";
 import { type AnyAllocation, isPoolMemory, type ProgramMemory, type RangeUse } from "./program_memory.ts";
 import type { StreamsAndEvents } from "./streams_and_events.ts";
+import type { Textures } from "./textures.ts";
 
 /** The maximum number of bytes, values or rows that a copy or fill processes before other streams may run. */
 const sliceLength = 2 ** 20;
@@ -126,10 +131,15 @@ class Copies {
   copyRowsOperation(
     to: Uint8Array,
     from: Uint8Array,
-    { copy, onRow }: { readonly copy: PitchedCopy; readonly onRow?: ((row: Uint8Array) => void) | undefined },
+    { copy, ofProgram = [to, from], onRow }: {
+      readonly copy: CopiedRows;
+      /** The ends that are memory of the program. Arrays are not. */
+      readonly ofProgram?: readonly Uint8Array[];
+      readonly onRow?: ((row: Uint8Array) => void) | undefined;
+    },
   ): GraphOperation {
     const { destination, source, width, height, depth } = copy;
-    const ofNode = { type: graphNodeType.memcpy, memory: this.#stateOf(to, from) };
+    const ofNode = { type: graphNodeType.memcpy, memory: this.#stateOf(...ofProgram) };
     const count = width === 0 ? 0 : height * depth;
     const isShared = onRow === undefined && count > 0 && this.#isLinear(to) && this.#isLinear(from);
     const transfer = isShared ? copyOfRows(to, from, copy) : undefined;
@@ -168,6 +178,22 @@ class Copies {
     const operation = this.copyRowsOperation(ends.to, from, { copy, onRow });
     const work = this.#core.submit(stream, { ...operation, fixed });
     if (work !== undefined && isOfHost(copy.destination)) this.#core.scheduler.runUntil(() => work.done);
+  }
+
+  /** Enqueues a copy of rows of which one end at least is an array. Reads and writes host memory as `copyRows` does. */
+  copyRowsOfArray(
+    stream: Stream,
+    { to, from }: ArrayCopyEnds,
+    copy: Pick<ArrayCopy, "width" | "height" | "depth">,
+  ): void {
+    const isPageable = ({ host }: ArrayCopyEnd) => host !== undefined && !this.#hostMemory.isLocked(host);
+    const isRead = stream.capture === undefined && isPageable(from);
+    const operation = this.copyRowsOperation(to.bytes, isRead ? new Uint8Array(from.bytes) : from.bytes, {
+      copy: { ...copy, destination: to, source: from },
+      ofProgram: [to, from].filter(({ isArray }) => !isArray).map(({ bytes }) => bytes),
+    });
+    const work = this.#core.submit(stream, operation);
+    if (work !== undefined && isPageable(to)) this.#core.scheduler.runUntil(() => work.done);
   }
 
   /** Whether bytes lie in linear memory, which all threads share. */
@@ -234,6 +260,20 @@ class Copies {
   }
 }
 
+/** One end of a copy from or to an array. */
+interface ArrayCopyEnd extends RowDistances {
+  readonly bytes: Uint8Array;
+  readonly isArray: boolean;
+  /** The host memory, as the caller has given it. */
+  readonly host: Uint8Array | undefined;
+}
+
+/** Both ends of a copy from or to an array. */
+interface ArrayCopyEnds {
+  readonly to: ArrayCopyEnd;
+  readonly from: ArrayCopyEnd;
+}
+
 const { read, readWrite } = memAccessFlags;
 
 const knownOrders: readonly number[] = Object.values(sourceAccessOrder);
@@ -254,6 +294,7 @@ interface CopyParts {
   readonly streams: StreamsAndEvents;
   readonly memory: ProgramMemory;
   readonly graphMemory: SoftwareGraphMemory;
+  readonly textures: Textures;
 }
 
 /** The driver calls that copy and fill memory. */
@@ -265,6 +306,7 @@ type CopyAndFillCalls = Pick<
   | "memcpyPeerAsync"
   | "memcpy3DAsync"
   | "memcpy3DPeerAsync"
+  | "memcpy3DArrayAsync"
   | "memcpyBatchAsync"
   | "memsetAsync"
   | "memsetD16Async"
@@ -282,7 +324,7 @@ export interface NodeOperations {
 
 /** Returns the driver calls that copy and fill memory, and the same for nodes of graphs. */
 export function copyAndFillCalls(
-  { core, streams, memory, graphMemory }: CopyParts,
+  { core, streams, memory, graphMemory, textures }: CopyParts,
 ): { calls: CopyAndFillCalls; nodes: NodeOperations } {
   const { devices } = core;
   const copies = new Copies(core, memory, graphMemory);
@@ -402,6 +444,26 @@ export function copyAndFillCalls(
       );
       const from = rowsAt(copy.source, copy, { device: sourceDevice, call, flags: read }, rangeForPeerCopy);
       copies.copyRows(target, { to, from }, copy, { fixed: fixedOf(copy) });
+    },
+    memcpy3DArrayAsync(device, { destination, source, width, height, depth }, stream) {
+      const call = "cudaMemcpy3DAsync";
+      const target = streams.target(device, stream, call);
+      const size = { width, height, depth };
+      if (width * height * depth === 0) return;
+      const endOfArray = (end: PitchedMemory | ArrayPlace, flags: number): ArrayCopyEnd => {
+        if ("array" in end) {
+          const { level: { rowBytes, rows, slices }, bytes } = textures.placeOf(end, call);
+          const isInside = end.x + width <= rowBytes && end.y + height <= rows && end.z + depth <= slices;
+          if (!isInside) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+          return { bytes, isArray: true, host: undefined, pitch: rowBytes, rows };
+        }
+        const copy = withDistances({ ...size, destination: end, source: end }, call)!;
+        const bytes = rowsAt(copy.source, copy, { device, call, flags });
+        return { ...copy.source, bytes, isArray: false, host: typeof end.memory === "bigint" ? undefined : end.memory };
+      };
+      const to = endOfArray(destination, readWrite), from = endOfArray(source, read);
+      copies.copyRowsOfArray(target, { to, from }, size);
+      devices.check(target.device, call);
     },
     memcpyBatchAsync(device, batch, stream) {
       const call = "cudaMemcpyBatchAsync";

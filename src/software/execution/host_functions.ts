@@ -5,6 +5,7 @@
  */
 import { decodePlace, faultKind } from "../abi/addresses.ts";
 import { type HostFunctions, originSpaces } from "../abi/host_functions.ts";
+import { exchangeWords } from "../abi/textures.ts";
 import type { DeviceHeap, HeapSite } from "../memory/device_heap.ts";
 import type { LinearMemory } from "../memory/linear_memory.ts";
 import { addressOfOffset, offsetOfAddress } from "../memory/memory_layout.ts";
@@ -12,6 +13,7 @@ import { nearestOf } from "../memory/named_memory.ts";
 import type { RunningChecks } from "./checks/launch_checks.ts";
 import { KernelStop, type StepCounter } from "./faults/kernel_fault.ts";
 import { assertionMessage, printFromDevice, type ReadableMemory, UnreadableError } from "./printing/device_print.ts";
+import { TextureUnit } from "./textures/texture_unit.ts";
 import { writeStandardError, writeStandardOutput } from "./printing/standard_output.ts";
 
 /**
@@ -25,7 +27,7 @@ export type KernelHeap = Pick<DeviceHeap, "allocate" | "free" | "byteLengthAt" |
 
 /** The parts of the device that a module's host functions use. */
 export interface HostFunctionParts {
-  readonly linearMemory: Pick<LinearMemory, "bytes" | "conditions" | "printLimitAt"> & {
+  readonly linearMemory: Pick<LinearMemory, "memory" | "bytes" | "conditions" | "printLimitAt"> & {
     heapAt(bounds: number): KernelHeap;
   };
   /** The `performance.timeOrigin` from which kernels count the time. By default, that of the calling thread. */
@@ -40,7 +42,13 @@ export interface HostFunctionParts {
 
 /** Returns the host functions for the kernels of a module. */
 export function hostFunctions(parts: HostFunctionParts): SuppliedFunctions {
-  return { ...faultFunctions(parts), ...checkFunctions(parts), ...heapFunctions(parts), ...printFunctions(parts) };
+  return {
+    ...faultFunctions(parts),
+    ...checkFunctions(parts),
+    ...heapFunctions(parts),
+    ...printFunctions(parts),
+    ...textureFunctions(parts),
+  };
 }
 
 function faultFunctions(
@@ -135,6 +143,28 @@ function refusalOfFree(heap: KernelHeap, address: bigint): string | undefined {
   const position = offset === undefined ? undefined : nearestOf({ begin: offset, byteLength: 1 }, heap.ranges());
   return `frees 0x${address.toString(16)}, which malloc in a kernel did not return, or which was freed already` +
     (position === undefined ? "" : `: it is ${position}`);
+}
+
+/** The texture unit of each linear memory. */
+const textureUnits = new WeakMap<WebAssembly.Memory, TextureUnit>();
+
+function textureFunctions({ linearMemory: { memory, bytes } }: HostFunctionParts): Pick<HostFunctions, "readTexture"> {
+  const unit = () => {
+    let unit = textureUnits.get(memory);
+    if (unit === undefined) textureUnits.set(memory, unit = new TextureUnit(memory));
+    return unit;
+  };
+  /** Throws that the handle in an exchange is not that of a texture. */
+  const refuse = (exchange: number, place: number, thread: number): never => {
+    const address = new DataView(bytes.buffer).getBigUint64(exchange + 4 * exchangeWords.handle, true);
+    throw new KernelStop({ kind: faultKind.noTexture, address, place: decodePlace(place), thread });
+  };
+  return {
+    readTexture(exchange, operation, place, thread) {
+      const begin = exchange >>> 0;
+      if (!unit().read(begin, operation)) refuse(begin, place, thread);
+    },
+  };
 }
 
 function printFunctions({ linearMemory }: HostFunctionParts): Pick<HostFunctions, "print" | "failAssertion"> {

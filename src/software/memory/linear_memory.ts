@@ -16,7 +16,7 @@ import { ConditionTable, conditionTableBytes } from "./condition_table.ts";
 import { DeviceHeap, heapLimitBytes } from "./device_heap.ts";
 import { changeAccess } from "./access.ts";
 import { type Range, RangeAllocator } from "./allocations.ts";
-import { granuleByteLength, linearMemoryByteLength, pageByteLength, scratch } from "./memory_layout.ts";
+import { firstReservable, granuleByteLength, linearMemoryByteLength, pageByteLength } from "./memory_layout.ts";
 
 const wasmPages = linearMemoryByteLength / 65536;
 const granuleCount = linearMemoryByteLength / granuleByteLength;
@@ -49,8 +49,7 @@ let processMemory: ProcessMemory | undefined;
 
 function openProcessMemory(): ProcessMemory {
   const memory = new WebAssembly.Memory({ initial: wasmPages, maximum: wasmPages, shared: true });
-  const begin = scratch.local.begin + scratch.local.byteLength;
-  const pages = new RangeAllocator({ begin, end: linearMemoryByteLength });
+  const pages = new RangeAllocator({ begin: firstReservable, end: linearMemoryByteLength });
   return {
     memory,
     bytes: new Uint8Array(memory.buffer),
@@ -162,8 +161,7 @@ export class LinearMemory {
 
   /** The number of bytes that programs can use, whether or not they are reserved. Excludes the shadow. */
   get totalBytes(): number {
-    const usable = linearMemoryByteLength - scratch.local.begin - scratch.local.byteLength;
-    return usable - this.shadowBytes;
+    return linearMemoryByteLength - firstReservable - this.shadowBytes;
   }
 
   /** The number of bytes of the shadow, which any driver of the process may use; 0 if no driver uses a shadow. */

@@ -48,6 +48,15 @@ export const scratch = {
   local: { begin: 0x7_0000, byteLength: 0x400_0000 },
 } as const;
 
+/**
+ * The slots of textures and surfaces, behind the other fixed ranges. They are at the same place in all threads and in
+ * all drivers.
+ */
+export const textureTable = { begin: 0x407_0000, byteLength: 0x40_0000, slotByteLength: 0x200 } as const;
+
+/** The offset of the first byte that can be reserved. */
+export const firstReservable: number = textureTable.begin + textureTable.byteLength;
+
 // Checks at compile time that these offsets equal the constants that compiled code contains.
 scratch.launch.begin satisfies typeof launchRecordBegin;
 scratch.checks.begin satisfies typeof checkStateBegin;

@@ -156,6 +156,7 @@ import {
   videoMultiplyAdd,
   videoShift,
 } from "./integers/video_instructions.ts";
+import { readTexture } from "./textures/texture_instructions.ts";
 import { performanceEvent, redistributeRegisters, trap } from "./miscellaneous_instructions.ts";
 import { refusedForms, refusedOpcodes } from "./refused_instructions.ts";
 import { isSpecialRegister } from "./special_registers.ts";
@@ -191,6 +192,7 @@ import {
   type SynchronizationName,
   synchronizationRows,
 } from "../../../ptx/instructions/rows/control.ts";
+import { type TextureName, textureRows } from "../../../ptx/instructions/rows/textures.ts";
 
 const givingCarry = whollyWithCarry({ takesCarry: false });
 const takingCarry = whollyWithCarry({ takesCarry: true });
@@ -467,6 +469,11 @@ const miscellaneousLowerings = onFirstUse((): Lowerings<MiscellaneousName> => ({
   setmaxnreg: redistributeRegisters,
 }));
 
+const textureLowerings = onFirstUse((): Lowerings<TextureName> => ({
+  tex: readTexture("sample"),
+  "tex.f16x2": readTexture("sample"),
+}));
+
 let forms: readonly InstructionForm[] | undefined;
 let formsByOpcode: InstructionSet["forms"] | undefined;
 
@@ -489,6 +496,7 @@ export function allInstructions(): readonly InstructionForm[] {
     ...lowered(videoRows(), videoLowerings()),
     ...lowered(packedVideoRows(), packedVideoLowerings()),
     ...lowered(miscellaneousRows(), miscellaneousLowerings()),
+    ...lowered(textureRows(), textureLowerings()),
     ...refusedForms(),
   ];
 }

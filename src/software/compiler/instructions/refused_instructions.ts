@@ -21,7 +21,6 @@ export const refusedOpcodes: ReadonlyMap<string, RefusalReason> = new Map(
     ["wmma", "9.7.14.4", noTensorCores],
     ["wgmma", "9.7.15", noTensorCores],
     ["tcgen05", "9.7.16", noTensorCores],
-    ["tex", "9.7.10.3", noTextures],
     ["tld4", "9.7.10.4", noTextures],
     ["txq", "9.7.10.5", noTextures],
     ["istypep", "9.7.10.6", noTextures],

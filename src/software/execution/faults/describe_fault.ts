@@ -59,6 +59,12 @@ export function describeFault(report: FaultReport, memory: LaunchMemory): string
       return `waits at a barrier for ${BigInt.asIntN(32, address)} threads, but a barrier counts whole warps of 32`;
     case faultKind.bulkSize:
       return `copies ${address} bytes at once, but a bulk copy copies a multiple of 16 bytes`;
+    case faultKind.noTexture: {
+      const { operation = "read" } = report.place ?? {};
+      const [what, creator] = operation === "read" ? ["texture", "createTexture"] : ["surface", "createSurface"];
+      return `uses ${hexadecimal(address)} as a ${what}, which does not exist: pass what ${creator} of the device ` +
+        "returns, and keep it until the kernel is done";
+    }
     default:
       return describeAccess(report, memory);
   }

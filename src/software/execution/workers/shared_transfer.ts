@@ -6,7 +6,7 @@
 import { sliceMilliseconds } from "../launching/pace.ts";
 import type { LaunchSharing } from "./shared_launch.ts";
 import { SharedJob } from "./shared_job.ts";
-import type { PitchedCopy } from "../../../driver.ts";
+import type { PitchedCopy, PitchedMemory } from "../../../driver.ts";
 import type { AccessChange } from "../../memory/access.ts";
 import { type Job, type JobFields, jobKinds } from "./job_board.ts";
 import { partCount, transferParts } from "./transfers.ts";
@@ -56,6 +56,15 @@ export function fillOfRows(
   };
 }
 
+/** The distances of rows, and of slices in rows. */
+export type RowDistances = Pick<PitchedMemory, "pitch" | "rows">;
+
+/** A copy of rows, without its memory. */
+export interface CopiedRows extends Pick<PitchedCopy, "width" | "height" | "depth"> {
+  readonly destination: RowDistances;
+  readonly source: RowDistances;
+}
+
 /**
  * Returns a copy of rows between two ranges of linear memory, which begin with the first row. Undefined unless it is
  * certain that no row of one is a part of a row of the other.
@@ -63,7 +72,7 @@ export function fillOfRows(
 export function copyOfRows(
   to: Uint8Array,
   from: Uint8Array,
-  { destination, source, width, height, depth }: PitchedCopy,
+  { destination, source, width, height, depth }: CopiedRows,
 ): Transfer | undefined {
   const distance = to.byteOffset - from.byteOffset;
   const { pitch } = source;

@@ -59,6 +59,7 @@ const launchMemory: LaunchMemory = {
 
 /** The state of the device that kernels use by calls, as the running job says. */
 const deviceMemory: HostFunctionParts["linearMemory"] = {
+  memory,
   bytes: launchMemory.bytes,
   get conditions() {
     const { conditions: begin } = current!.fields;

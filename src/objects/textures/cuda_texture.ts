@@ -1,0 +1,257 @@
+/**
+ * Texture objects, by which kernels read arrays and other memory.
+ *
+ * @module
+ */
+import { arrayFormat, type TextureResource } from "../../driver.ts";
+import type { Allocation } from "../../memory/allocation.ts";
+import { type ArrayFormat, channelBytes, checkChannels } from "../../memory/arrays/array_format.ts";
+import { CudaArray, extentsText, type SharedArrayMemory, stateOfArray } from "../../memory/arrays/cuda_array.ts";
+import type { DeviceArray } from "../../memory/device_array.ts";
+import { allocationOf } from "../../memory/device_buffer.ts";
+import { allocationOfRows, PitchedArray } from "../../memory/pitched_array.ts";
+import type { Session } from "../../session.ts";
+import { cloneRefusal, openInWorker } from "../../support/cloning.ts";
+import { cannot, ignoreLoss } from "../../support/driver_errors.ts";
+import { printAs } from "../../support/printing.ts";
+import { RangeError, ReferenceError, TypeError } from "../../support/program_errors.ts";
+import { errorOfAnotherCuda, refuseConstruction, type TypedArray, whatIs } from "../../support/validation.ts";
+import type { CudaDevice } from "../cuda_device.ts";
+import type { OpenedObject } from "../opened_objects.ts";
+import type { CudaStream } from "../streams/cuda_stream.ts";
+import { descriptionOf, type TextureKind, type TextureOptions } from "./texture_options.ts";
+
+/** Memory that a texture can read. */
+export type TextureSource = CudaArray | PitchedArray<TypedArray> | DeviceArray<TypedArray>;
+
+/** What the library knows of a texture or surface that a kernel gets. */
+export interface KernelObjectState {
+  readonly session: Session;
+  readonly handle: bigint;
+  /** The memory of a buffer that it reads. Undefined for an array. */
+  readonly allocation: Allocation | undefined;
+  noteUse(stream: CudaStream): void;
+}
+
+/** Returns what the library knows of a texture. Undefined for another value. Throws if it was disposed. */
+export let stateOfTexture: (value: unknown) => KernelObjectState | undefined;
+
+const refusalToClone = cloneRefusal("a CudaTexture", openInWorker);
+
+/**
+ * What a kernel reads with functions such as `tex2D`: pass it to a launch for a `cudaTextureObject_t`. Comes from
+ * `CudaDevice.createTexture`.
+ *
+ * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TEXTURE__OBJECT.html
+ *
+ * @example
+ * ```ts ignore
+ * using image = gpu.createArray("u8", [512, 512]);
+ * image.copyFrom(pixels, stream);
+ * using texture = gpu.createTexture(image, { readMode: "normalized-float", filterMode: "linear" });
+ * kernel.launch({ grid: 512, block: 512, stream }, output, texture);
+ * ```
+ */
+export class CudaTexture implements Disposable {
+  // Must be the first property: see `cloneRefusal`.
+  private readonly cloneRefusal = refusalToClone;
+  /** The device whose kernels can use the texture. */
+  readonly device: CudaDevice;
+  /** What the texture reads. */
+  readonly source: TextureSource;
+  readonly #session: Session;
+  readonly #memory: SharedArrayMemory | undefined;
+  readonly #allocation: Allocation | undefined;
+  readonly #opened: OpenedObject;
+  readonly #streams = new Set<CudaStream>();
+  #handle: bigint | undefined;
+
+  static {
+    stateOfTexture = (value) => {
+      const isTexture = typeof value === "object" && value !== null && #session in value;
+      return isTexture ? value.#state() : undefined;
+    };
+    printAs(this, "CudaTexture", (texture) => {
+      const { source, device } = texture;
+      const what = `${source.constructor.name} ${extentsText({ ...sizeOf(source) })}`;
+      return `CudaTexture { device ${device.ordinal}, ${what}${texture.#isGone ? ", disposed" : ""} }`;
+    }, ["device", "source", ["disposed", (texture) => texture.#isGone]]);
+  }
+
+  /**
+   * Textures come from `CudaDevice.createTexture`.
+   *
+   * @ignore
+   */
+  constructor(
+    session: Session,
+    { device, source, handle, memory, allocation }: {
+      device: CudaDevice;
+      source: TextureSource;
+      handle: bigint;
+      memory: SharedArrayMemory | undefined;
+      allocation: Allocation | undefined;
+    } = {} as never,
+  ) {
+    if (session?.opened === undefined) refuseConstruction("CudaTexture", "CudaDevice.createTexture");
+    this.#session = session;
+    this.device = device;
+    this.source = source;
+    this.#handle = handle;
+    this.#memory = memory;
+    this.#allocation = allocation;
+    this.#opened = { kind: "texture", release: (driver) => driver.texObjectDestroy(device.ordinal, handle) };
+    session.opened.add(this.#opened);
+  }
+
+  get #isGone(): boolean {
+    return this.#handle === undefined || this.#memory?.isDisposed === true || this.#session.hasEnded;
+  }
+
+  /**
+   * The `cudaTextureObject_t`, which kernels get. It is still owned by this object.
+   *
+   * @throws {ReferenceError} If the texture or what it reads was disposed
+   */
+  get unsafeHandle(): bigint {
+    return this.#state().handle;
+  }
+
+  #state(): KernelObjectState {
+    const handle = this.#handle;
+    if (handle === undefined) throw new ReferenceError("Cannot use a texture: it was disposed");
+    if (this.#memory?.isDisposed) {
+      throw new ReferenceError("Cannot use a texture: the array that it reads was disposed");
+    }
+    if (this.#allocation?.isFreed) throw new ReferenceError("Cannot use a texture: the buffer that it reads was freed");
+    return {
+      session: this.#session,
+      handle,
+      allocation: this.#allocation,
+      noteUse: (stream) => {
+        this.#streams.add(stream);
+        this.#memory?.noteUse(stream);
+      },
+    };
+  }
+
+  /** Destroys the texture when the kernels that use it are done, without waiting for them. */
+  [Symbol.dispose](): void {
+    const handle = this.#handle;
+    if (handle === undefined) return;
+    this.#handle = undefined;
+    if (this.#session.hasEnded) return;
+    this.#session.opened.markDisposed(this.#opened);
+    const streams = [...this.#streams].filter(({ disposed }) => !disposed);
+    ignoreLoss(() =>
+      this.#session.afterWork(streams, () => {
+        ignoreLoss(() => this.#session.driver.texObjectDestroy(this.device.ordinal, handle));
+        this.#session.opened.delete(this.#opened);
+      })
+    );
+  }
+}
+
+function sizeOf(source: TextureSource): { width: number; height: number; depth: number } {
+  return "width" in source ? source : { width: source.length, height: 1, depth: 1 };
+}
+
+/** The formats of the elements of typed arrays. */
+const formatsOfElements: Readonly<Record<string, ArrayFormat>> = {
+  Uint8Array: "u8",
+  Uint8ClampedArray: "u8",
+  Uint16Array: "u16",
+  Uint32Array: "u32",
+  Int8Array: "s8",
+  Int16Array: "s16",
+  Int32Array: "s32",
+  Float16Array: "f16",
+  Float32Array: "f32",
+};
+
+/** What a texture of a source reads, and what its options depend on. */
+interface FoundResource extends TextureKind {
+  readonly resource: TextureResource;
+  readonly session: Session;
+  readonly memory: SharedArrayMemory | undefined;
+  readonly allocation: Allocation | undefined;
+}
+
+function resourceOf(source: TextureSource, channels: 1 | 2 | 4): FoundResource {
+  if (source instanceof CudaArray) {
+    const { session, memory } = stateOfArray(source);
+    const { format } = source;
+    return {
+      resource: { array: memory.handle },
+      session,
+      memory,
+      allocation: undefined,
+      format,
+      levels: 1,
+      isLinear: false,
+    };
+  }
+  checkChannels(channels, "create a texture");
+  const allocation = allocationOf(source as unknown) ?? allocationOfRows(source);
+  const type = (source as Partial<PitchedArray | DeviceArray<TypedArray>>)?.type;
+  if (allocation === undefined || type === undefined) {
+    const isHost = source instanceof PitchedArray;
+    throw new TypeError(
+      `Cannot create a texture of ${isHost ? "rows in host memory" : whatIs(source, "CudaArray")}: give a CudaArray, ` +
+        "rows of a DeviceBuffer, or a DeviceArray",
+    );
+  }
+  const format = formatsOfElements[type.name];
+  if (format === undefined) {
+    throw new TypeError(`Cannot create a texture of a ${type.name}: its elements have more than 32 bits`);
+  }
+  const texelBytes = channelBytes(format) * channels;
+  const common = { session: allocation.session, memory: undefined, allocation, format, levels: 1 };
+  const memory = { address: source.address, format: arrayFormat[format], channels };
+  if (source instanceof PitchedArray) {
+    const { width, height, depth, pitch } = source;
+    if (depth !== 1) {
+      throw new RangeError("Cannot create a texture of rows in slices: use an array for three dimensions");
+    }
+    if (width % channels !== 0) {
+      throw new RangeError(`Cannot create a texture of rows of ${width} elements with ${channels} channels`);
+    }
+    const extent = { width: width / channels, height, pitch };
+    return { ...common, resource: { ...memory, extent }, isLinear: false };
+  }
+  const { byteLength } = source;
+  if (byteLength % texelBytes !== 0) {
+    throw new RangeError(`Cannot create a texture of ${byteLength} bytes with texels of ${texelBytes} bytes`);
+  }
+  return { ...common, resource: { ...memory, extent: byteLength }, isLinear: true };
+}
+
+/** Creates a texture with `cudaCreateTextureObject`. */
+export function createTexture(
+  session: Session,
+  device: CudaDevice,
+  { source, options }: { source: TextureSource; options: TextureOptions },
+): CudaTexture {
+  const { channels = 1 } = Object(options) as TextureOptions;
+  const found = resourceOf(source, channels);
+  if (found.session !== session) throw errorOfAnotherCuda("create a texture");
+  const description = descriptionOf(options, found);
+  if (source instanceof CudaArray && source.device !== device) {
+    throw new RangeError(
+      `Cannot create a texture on device ${device.ordinal}: the array is on device ${source.device.ordinal}`,
+    );
+  }
+  let handle: bigint;
+  try {
+    handle = session.driver.texObjectCreate(device.ordinal, found.resource, description);
+  } catch (error) {
+    throw cannot(`create a texture on device ${device.ordinal}`, error, hintOf(found));
+  }
+  return new CudaTexture(session, { device, source, handle, memory: found.memory, allocation: found.allocation });
+}
+
+function hintOf({ resource }: FoundResource): string | undefined {
+  if (!("address" in resource)) return undefined;
+  const aligned = "the first element must be at a multiple of the device's attribute textureAlignment";
+  return typeof resource.extent === "number" ? aligned : `${aligned}, and rows at multiples of texturePitchAlignment`;
+}

@@ -1,0 +1,70 @@
+/**
+ * How compiled code passes the operands of an instruction on a texture or surface to the host functions, and gets the
+ * results: in a part of the launch record, whose words are numbered here.
+ *
+ * @module
+ */
+
+/** The first word of each operand, and of the results. */
+export const exchangeWords = {
+  /** The texture or surface: the lower and the upper half of the handle. */
+  handle: 0,
+  /** Up to four coordinates, as PTX orders them: the layer is the first one. Floats or integers. */
+  coordinates: 2,
+  /** The mipmap level of `tex.level`. */
+  level: 6,
+  /** The gradients of `tex.grad`: up to three numbers in x, then as many in y. */
+  gradients: 7,
+  /** Up to three offsets in texels. */
+  offsets: 13,
+  /** The four results of a read, or the four words to write. 64-bit elements take two words. */
+  data: 16,
+} as const;
+
+/** The number of words of the exchange. */
+export const exchangeLength = 24;
+
+/** The geometries of textures and surfaces, by the numbers that operations contain. */
+export const geometries = ["1d", "2d", "3d", "a1d", "a2d", "cube", "acube"] as const;
+/** A geometry of textures or surfaces. */
+export type Geometry = typeof geometries[number];
+
+/** The ways in which a texture is read. */
+export const textureReads = ["sample", "level", "gradient", "gather"] as const;
+/** A way in which a texture is read. */
+export type TextureRead = typeof textureReads[number];
+
+/** The forms of a texture read's results: words of 32 bits, 16-bit floats, or a pair of them in each word. */
+export const textureResults = ["words", "halves", "pairs"] as const;
+
+/** What an instruction does with a texture. */
+export interface TextureOperation {
+  readonly geometry: Geometry;
+  readonly read: TextureRead;
+  /** Whether the coordinates are integers. */
+  readonly isFetch: boolean;
+  readonly hasOffsets: boolean;
+  /** The channel that a gather reads. */
+  readonly channel: number;
+  readonly results: typeof textureResults[number];
+}
+
+/** Encodes what an instruction does with a texture. */
+export function encodeTextureOperation(
+  { geometry, read, isFetch, hasOffsets, channel, results }: TextureOperation,
+): number {
+  return geometries.indexOf(geometry) | textureReads.indexOf(read) << 4 | Number(isFetch) << 8 |
+    Number(hasOffsets) << 9 | channel << 10 | textureResults.indexOf(results) << 12;
+}
+
+/** Decodes what an instruction does with a texture. */
+export function decodeTextureOperation(operation: number): TextureOperation {
+  return {
+    geometry: geometries[operation & 15]!,
+    read: textureReads[operation >> 4 & 15]!,
+    isFetch: (operation >> 8 & 1) !== 0,
+    hasOffsets: (operation >> 9 & 1) !== 0,
+    channel: operation >> 10 & 3,
+    results: textureResults[operation >> 12 & 3]!,
+  };
+}

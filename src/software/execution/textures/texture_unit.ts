@@ -1,0 +1,334 @@
+/**
+ * Reads textures for kernels. The rules are those of an H100, found by comparing recorded results: how coordinates and
+ * weights are rounded, how texels are summed, and what lies beyond the edges. `docs/textures.md` lists what is known to
+ * differ.
+ *
+ * @module
+ */
+import { decodeTextureOperation, exchangeWords, type Geometry, type TextureOperation } from "../../abi/textures.ts";
+import { type Axis, dividedUp, linear, nearest, neighbours, position, texelsOf, withinRepeated } from "./addressing.ts";
+import { BoundTexture, type TexelLevel, TexelMemory } from "./bound_texture.ts";
+import { facePoint, texelOfCube } from "./cubemaps.ts";
+import { Footprint } from "./footprint.ts";
+import { nearestHalf } from "./texel_format.ts";
+import { addressModes, TextureSlots } from "./texture_object.ts";
+
+/** A place in a texture: coordinates in each dimension, and the layer or the face, undefined where it has none. */
+interface Place {
+  readonly coordinates: readonly [x: number, y: number, z: number];
+  readonly slice: number;
+  /** The face of a seamless cubemap. */
+  readonly face: number | undefined;
+}
+
+/** The level that a kernel reads if it names none: the least one. */
+const leastLod = -32;
+const facesOfCube = 6;
+const whole = 256;
+const only = (first: number): Axis => ({ first, second: first, fraction: 0 });
+
+/** Reads textures for the kernels of one thread. */
+export class TextureUnit {
+  readonly memory: TexelMemory;
+  readonly slots: TextureSlots;
+  readonly #integers: Int32Array;
+  readonly #floats: Float32Array;
+  readonly #footprint: Footprint;
+  readonly #bound = new Map<number, BoundTexture>();
+  readonly #operations = new Map<number, TextureOperation>();
+
+  constructor(memory: WebAssembly.Memory) {
+    this.memory = new TexelMemory(memory);
+    this.slots = new TextureSlots(memory);
+    this.#integers = new Int32Array(memory.buffer);
+    this.#floats = new Float32Array(memory.buffer);
+    this.#footprint = new Footprint(this.memory);
+  }
+
+  /** Returns the texture or surface whose handle an exchange contains. Undefined if there is none. */
+  boundAt(exchange: number): BoundTexture | undefined {
+    const at = exchange / 4 + exchangeWords.handle;
+    const handle = this.#integers[at]!;
+    if (this.#integers[at + 1] !== 0 || !this.slots.has(handle)) return undefined;
+    let bound = this.#bound.get(handle);
+    if (bound === undefined) {
+      // Handles are not used again: what is bound to those of destroyed objects is of no more use.
+      for (const old of this.#bound.keys()) if (!this.slots.has(old)) this.#bound.delete(old);
+      this.#bound.set(handle, bound = new BoundTexture(this.slots.read(handle)));
+    }
+    return bound;
+  }
+
+  /** Carries out an instruction whose operands are in an exchange. Returns false if the handle is not a texture's. */
+  read(exchange: number, encoded: number): boolean {
+    const texture = this.boundAt(exchange);
+    if (texture === undefined || texture.object.isSurface === 1) return false;
+    let operation = this.#operations.get(encoded);
+    if (operation === undefined) this.#operations.set(encoded, operation = decodeTextureOperation(encoded));
+    this.#read(texture, operation, exchange / 4);
+    if (operation.results !== "words") this.#narrow(operation.results === "pairs", exchange / 4 + exchangeWords.data);
+    return true;
+  }
+
+  #narrow(arePairs: boolean, at: number): void {
+    const halves = [0, 1, 2, 3].map((index) => nearestHalf(this.#integers[at + index]! >>> 0));
+    if (!arePairs) return halves.forEach((half, index) => this.#integers[at + index] = half);
+    this.#integers[at] = halves[0]! | halves[1]! << 16;
+    this.#integers[at + 1] = halves[2]! | halves[3]! << 16;
+  }
+
+  #read(texture: BoundTexture, operation: TextureOperation, at: number): void {
+    const { object } = texture;
+    const { isFetch, read } = operation;
+    const results = at + exchangeWords.data;
+    this.#footprint.clear();
+    if (isFetch || object.isLinear === 1) {
+      const isInside = this.#fetch(texture, operation, at);
+      for (let channel = 0; channel < 4; channel++) {
+        this.#integers[results + channel] = isInside ? this.#footprint.point(texture, channel) : 0;
+      }
+      return;
+    }
+    const place = this.#placeOf(texture, operation, at);
+    if (read === "gather") {
+      this.#gather(texture, place);
+      for (let index = 0; index < 4; index++) {
+        this.#integers[results + index] = this.#footprint.texel(texture, operation.channel, index);
+      }
+      return;
+    }
+    const isSummed = this.#addLevels(texture, place, { at, operation });
+    for (let channel = 0; channel < 4; channel++) {
+      this.#integers[results + channel] = isSummed
+        ? this.#footprint.sum(texture, channel)
+        : this.#footprint.point(texture, channel);
+    }
+  }
+
+  /** Adds the texel at integer coordinates. Returns false if there is none. */
+  #fetch(texture: BoundTexture, { geometry, read, isFetch, hasOffsets }: TextureOperation, at: number): boolean {
+    const { object } = texture;
+    const { isLayered, first, count } = shapeOf(geometry);
+    const numberAt = (index: number) =>
+      isFetch ? this.#integers[at + exchangeWords.coordinates + index]! : Math.floor(
+        this.#floats[at + exchangeWords.coordinates + index]!,
+      );
+    const isLeveled = read === "level";
+    const layer = isLayered ? this.#integers[at + exchangeWords.coordinates]! >>> 0 : 0;
+    if (layer >= object.visibleLayers) return false;
+    // A one-dimensional array has no integer coordinates; only linear memory has them.
+    if (geometry === "1d" && object.isLinear === 0 && !isLeveled) return false;
+    const index = isLeveled ? this.#integers[at + exchangeWords.level]! : 0;
+    const level = texture.levels[index];
+    if (level === undefined) return false;
+    const extents = [level.width, level.height, level.depth];
+    const texel = [0, 0, 0];
+    for (let dimension = 0; dimension < count; dimension++) {
+      const offset = hasOffsets ? this.#integers[at + exchangeWords.offsets + dimension]! : 0;
+      const wanted = numberAt(first + dimension) + offset, extent = extents[dimension]!;
+      const isInside = wanted >= 0 && wanted < extent;
+      if (!isInside && !isLeveled) return false;
+      texel[dimension] = isInside ? wanted : wanted < 0 ? 0 : extent - 1;
+    }
+    const [x, y, z] = texel as [number, number, number];
+    const slice = isLayered ? object.firstLayer + layer : z;
+    this.#footprint.add(level, { bytes: texture.texelBytes, slice }, x, y, whole);
+    return true;
+  }
+
+  /** Returns the place that coordinates name. */
+  #placeOf({ object }: BoundTexture, { geometry }: TextureOperation, at: number): Place {
+    const { isLayered, isCube, first, count } = shapeOf(geometry);
+    const coordinates = [0, 0, 0];
+    for (let index = 0; index < count; index++) {
+      coordinates[index] = this.#floats[at + exchangeWords.coordinates + first + index]!;
+    }
+    const layers = isCube ? object.visibleLayers / facesOfCube : object.visibleLayers;
+    const layer = isLayered ? Math.min(this.#integers[at + exchangeWords.coordinates]! >>> 0, layers - 1) : 0;
+    if (!isCube) {
+      const slice = object.firstLayer + layer;
+      return { coordinates: coordinates as [number, number, number], slice, face: undefined };
+    }
+    const { face, s, t } = facePoint(coordinates[0]!, coordinates[1]!, coordinates[2]!);
+    const slice = object.firstLayer + layer * facesOfCube + face;
+    return { coordinates: [s, t, 0], slice, face: object.isSeamless === 1 ? face : undefined };
+  }
+
+  /** Adds the texels of the levels that a read uses. Returns whether they are summed, not only passed on. */
+  #addLevels(
+    texture: BoundTexture,
+    place: Place,
+    { at, operation }: { at: number; operation: TextureOperation },
+  ): boolean {
+    const { object, levels } = texture;
+    const detail = levels.length === 1 ? 0 : this.#levelOf(texture, operation, at);
+    if (object.filtersLevels === 0) {
+      this.#addLevel(texture, place, { level: levels[detail + 128 >> 8]!, at, operation, weight: whole });
+      return object.isFiltered === 1;
+    }
+    const index = detail >> 8;
+    const rest = detail & 255;
+    const isSharpened = object.isAnisotropic === 1 && object.optimizesTrilinear === 1;
+    const fraction = isSharpened ? Math.min(Math.max(2 * rest - 128, 0), 256) : rest;
+    if (fraction < whole) {
+      this.#addLevel(texture, place, { level: levels[index]!, at, operation, weight: whole - fraction });
+    }
+    if (fraction > 0) this.#addLevel(texture, place, { level: levels[index + 1]!, at, operation, weight: fraction });
+    return object.isFiltered === 1 || fraction > 0 && fraction < whole;
+  }
+
+  #addLevel(
+    texture: BoundTexture,
+    { coordinates, slice, face }: Place,
+    { level, at, operation: { geometry, hasOffsets }, weight }: {
+      level: TexelLevel;
+      at: number;
+      operation: TextureOperation;
+      weight: number;
+    },
+  ): void {
+    const { object, texelBytes: bytes } = texture;
+    const { isCube } = shapeOf(geometry);
+    const isNormalized = object.hasNormalizedCoordinates === 1 || isCube;
+    const axisOf = (dimension: 0 | 1 | 2, extent: number, given: number): Axis => {
+      const offset = hasOffsets ? this.#integers[at + exchangeWords.offsets + dimension]! : 0;
+      // Only normalized coordinates repeat a texture.
+      const mode = !isNormalized && given !== addressModes.border ? addressModes.clamp : given;
+      const coordinate = withinRepeated(texelsOf(coordinates[dimension], extent, isNormalized), mode) + offset;
+      return object.isFiltered === 1 ? linear(coordinate, extent, mode) : only(nearest(coordinate, extent, mode));
+    };
+    if (face !== undefined) return this.#addSeamless(texture, { coordinates, slice, face }, { level, weight });
+    const x = axisOf(0, level.width, object.addressX);
+    // A texture of one dimension has one row, and is read at its upper edge. Only layers have no second dimension.
+    const isFlat = geometry === "a1d" || geometry === "1d" && object.isFiltered === 0;
+    const y = isFlat ? only(0) : axisOf(1, level.height, object.addressY);
+    if (geometry !== "3d") {
+      this.#footprint.addPlane(level, { bytes, slice }, [x, y], weight);
+      return;
+    }
+    const z = axisOf(2, level.depth, object.addressZ);
+    const [near, far] = dividedUp(weight, z.fraction);
+    this.#footprint.addPlane(level, { bytes, slice: z.first }, [x, y], near);
+    if (z.fraction !== 0) this.#footprint.addPlane(level, { bytes, slice: z.second }, [x, y], far);
+  }
+
+  /** Adds the texels around a point of a cubemap whose faces are joined at their edges. */
+  #addSeamless(
+    { object, texelBytes: bytes }: BoundTexture,
+    { coordinates: [s, t], slice, face }: Place & { face: number },
+    { level, weight }: { level: TexelLevel; weight: number },
+  ): void {
+    const extent = level.width;
+    const [u, v] = [texelsOf(s, extent, true), texelsOf(t, extent, true)];
+    const isFiltered = object.isFiltered === 1;
+    const x = isFiltered ? position(u) : { index: Math.min(Math.floor(u), extent - 1), fraction: 0 };
+    const y = isFiltered ? position(v) : { index: Math.min(Math.floor(v), extent - 1), fraction: 0 };
+    const [left, right] = dividedUp(weight, x.fraction);
+    const lower = Math.ceil((left * y.fraction - 128) / 256);
+    const [upperRight, lowerRight] = dividedUp(right, y.fraction);
+    const corners = [
+      { dx: 0, dy: 0, weight: left - lower },
+      { dx: 1, dy: 0, weight: upperRight },
+      { dx: 0, dy: 1, weight: lower },
+      { dx: 1, dy: 1, weight: lowerRight },
+    ].filter(({ dx, dy }) => (dx === 0 || x.fraction !== 0) && (dy === 0 || y.fraction !== 0));
+    const texels = corners.map((corner) => ({
+      ...corner,
+      texel: texelOfCube(face, [x.index + corner.dx, y.index + corner.dy], extent),
+    }));
+    // Three faces meet at a corner of the cube: the weight of the missing texel goes to the others.
+    const missing = texels.find(({ texel }) => texel === undefined);
+    const share = missing === undefined ? 0 : Math.round(missing.weight / 3);
+    this.#footprint.beginPlane();
+    for (const { dx, dy, weight, texel } of texels) {
+      if (texel === undefined) continue;
+      const isOpposite = missing !== undefined && dx !== missing.dx && dy !== missing.dy;
+      const more = missing === undefined ? 0 : isOpposite ? missing.weight - 2 * share : share;
+      this.#footprint.add(level, { bytes, slice: slice - face + texel.face }, texel.x, texel.y, weight + more);
+    }
+  }
+
+  /** Adds the four texels that a gather reads, in the order of its results. */
+  #gather({ object, levels: [level], texelBytes: bytes }: BoundTexture, { coordinates, slice, face }: Place): void {
+    const isNormalized = object.hasNormalizedCoordinates === 1 || face !== undefined || object.isCubemap === 1;
+    const { width, height } = level!;
+    const [u, v] = [texelsOf(coordinates[0], width, isNormalized), texelsOf(coordinates[1], height, isNormalized)];
+    const modeOf = (given: number) => !isNormalized && given !== addressModes.border ? addressModes.clamp : given;
+    const [modeX, modeY] = [modeOf(object.addressX), modeOf(object.addressY)];
+    const x = neighbours(withinRepeated(u, modeX), width, modeX);
+    const y = neighbours(withinRepeated(v, modeY), height, modeY);
+    const place = { bytes, slice };
+    this.#footprint.add(level!, place, x.first, y.second, whole);
+    this.#footprint.add(level!, place, x.second, y.second, whole);
+    this.#footprint.add(level!, place, x.second, y.first, whole);
+    this.#footprint.add(level!, place, x.first, y.first, whole);
+  }
+
+  /** Returns the level of detail in 256ths. */
+  #levelOf({ object, levels }: BoundTexture, { read, geometry }: TextureOperation, at: number): number {
+    const lod = read === "level" ? this.#floats[at + exchangeWords.level]! : read === "gradient" ? undefined : leastLod;
+    const detail = lod === undefined ? this.#levelOfGradients(levels[0]!, geometry, at) : fixed(lod);
+    const biased = detail + fixed(object.levelBias);
+    const limited = Math.min(Math.max(biased, fixed(object.leastLevel)), fixed(object.greatestLevel));
+    return Math.max(0, Math.min(limited, (levels.length - 1) * 256));
+  }
+
+  /**
+   * Returns the level of detail of gradients in 256ths. In one dimension it is within 1 of a GPU's. In more, a GPU takes
+   * the axis of an ellipse, and this is a lower bound.
+   */
+  #levelOfGradients({ width, height, depth }: TexelLevel, geometry: Geometry, at: number): number {
+    const count = gradientsOf(geometry);
+    const extents = [width, height, depth];
+    const lengthOf = (first: number): number[] =>
+      Array.from(
+        { length: count },
+        (_, index) => Math.abs(this.#floats[at + exchangeWords.gradients + first + index]! * extents[index]!),
+      );
+    const [dx, dy] = [lengthOf(0), lengthOf(3)];
+    const longest = count === 1
+      ? Math.max(dx[0]!, dy[0]!, 11 / 16 * (dx[0]! + dy[0]!))
+      : Math.max(...[dx, dy].map((parts) => {
+        const [most, ...others] = parts.toSorted((a, b) => b - a);
+        return others.reduce((sum, part) => sum + 0.347 * part, most!);
+      }));
+    if (!(longest > 0)) return leastLod * 256;
+    if (longest === Infinity) return 32 * 256;
+    const exponent = Math.floor(Math.log2(longest));
+    const step = Math.floor((longest / 2 ** exponent - 1) * 256);
+    return 256 * exponent + Math.round(256 * Math.log2(1 + (step + 0.5) / 256));
+  }
+}
+
+/** Returns a level of detail in 256ths, toward 0. NaN counts as 0. */
+function fixed(level: number): number {
+  return Number.isNaN(level) ? 0 : Math.trunc(Math.max(-(2 ** 20), Math.min(2 ** 20, 256 * level)));
+}
+
+/** Returns the number of gradients in each direction. */
+export function gradientsOf(geometry: Geometry): number {
+  const { isCube, count } = shapeOf(geometry);
+  return isCube ? 3 : count;
+}
+
+/** The coordinates of a geometry: whether the first one is the layer, and where and how many those of texels are. */
+interface Shape {
+  readonly isLayered: boolean;
+  readonly isCube: boolean;
+  readonly first: number;
+  readonly count: number;
+}
+
+const shapes: Readonly<Record<Geometry, Shape>> = {
+  "1d": { isLayered: false, isCube: false, first: 0, count: 1 },
+  "2d": { isLayered: false, isCube: false, first: 0, count: 2 },
+  "3d": { isLayered: false, isCube: false, first: 0, count: 3 },
+  a1d: { isLayered: true, isCube: false, first: 1, count: 1 },
+  a2d: { isLayered: true, isCube: false, first: 1, count: 2 },
+  cube: { isLayered: false, isCube: true, first: 0, count: 3 },
+  acube: { isLayered: true, isCube: true, first: 1, count: 3 },
+};
+
+function shapeOf(geometry: Geometry): Shape {
+  return shapes[geometry];
+}

@@ -1,0 +1,102 @@
+import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
+import type { CudaArray } from "../../../mod.ts";
+import { testOnEachDriver } from "../../support/drivers.ts";
+import { readPtx } from "./texture_kernels.ts";
+
+const ramp = (length: number) => Float32Array.from({ length }, (_, index) => index);
+
+testOnEachDriver("arrays are copied from and to memory of every kind", async (cuda) => {
+  const gpu = cuda.device(0);
+  using stream = gpu.createStream();
+  using pool = gpu.createPool();
+  using array = gpu.createArray("f32", [6, 4]);
+  array.stream = stream;
+  array.copyFrom(ramp(24));
+  assertEquals(await array.read(Float32Array), ramp(24));
+
+  using buffer = pool.allocateArray(Float32Array, 24, stream);
+  array.copyTo(buffer);
+  assertEquals(await buffer.toTypedArray({ stream }), ramp(24));
+  buffer.fill(7, { stream });
+  array.copyFrom(buffer, { origin: [0, 0] });
+  assertEquals(await array.read(Float32Array), new Float32Array(24).fill(7));
+
+  // A region of rows, to a part of the array.
+  using rows = pool.allocatePitched(Float32Array, [8, 8], stream);
+  rows.copyFrom(ramp(64), stream);
+  array.copyFrom(rows.region([2, 3], [3, 2]), { stream, origin: [1, 2] });
+  const expected = new Float32Array(24).fill(7);
+  expected.set([26, 27, 28], 13);
+  expected.set([34, 35, 36], 19);
+  assertEquals(await array.read(Float32Array), expected);
+  array.copyTo(rows.region([0, 0], [6, 4]));
+  assertEquals(await rows.region([0, 0], [6, 4]).read(stream), expected);
+
+  using other = gpu.createArray("f32", [7, 5]);
+  other.copyFrom(ramp(35), stream);
+  other.copyFrom(array, { stream, origin: [1, 1] });
+  const whole = await other.read(Float32Array, stream);
+  assertEquals([whole[7], whole[8], whole[14 + 7 + 2], whole[34]], [7, 7, 26, expected[23]!]);
+
+  using host = cuda.allocateHost(96);
+  array.copyTo(host, stream);
+  await stream.finished();
+  assertEquals(new Float32Array(host.buffer, host.byteOffset, 24), expected);
+});
+
+testOnEachDriver("arrays of three dimensions and of layers keep the order of their elements", async (cuda) => {
+  const gpu = cuda.device(0);
+  using volume = gpu.createArray("u8", [5, 3, 4], { channels: 2 });
+  const bytes = Uint8Array.from({ length: 120 }, (_, index) => index);
+  volume.copyFrom(bytes);
+  assertEquals(await volume.read(Uint8Array), bytes);
+  using layers = gpu.createArray("f16", [5, 3], { layered: true });
+  const halves = Uint16Array.from({ length: 15 }, (_, index) => index);
+  layers.copyFrom(halves);
+  assertEquals([layers.width, layers.height, layers.depth], [5, 1, 3]);
+  layers.copyFrom(new Uint16Array(5).fill(9), { origin: [0, 0, 2] });
+  assertEquals((await layers.read(Uint16Array)).slice(8), Uint16Array.of(8, 9, 9, 9, 9, 9, 9));
+});
+
+testOnEachDriver("what arrays and textures cannot be is refused before the driver", (cuda) => {
+  const gpu = cuda.device(0);
+  const refused = (action: () => unknown, message: string) => assertThrows(action, Error, message);
+  refused(() => gpu.createArray("f64" as "f32", [4]), 'of the format "f64": give one of u8');
+  refused(() => gpu.createArray("f32", [4, 0]), "whole numbers, at least 1");
+  refused(() => gpu.createArray("u8", [4], { channels: 3 as 4 }), "leave one of 4 unused");
+  refused(() => gpu.createArray("u8", [4], { layered: true }), "their number is the last extent");
+  refused(() => gpu.createArray("u8", [4, 5], { cubemap: true }), "its faces are square");
+  refused(() => gpu.createArray("u8", [4, 4, 4], { gather: true }), "give two dimensions");
+  using array = gpu.createArray("u8", [4, 4]);
+  refused(() => array.copyFrom(new Uint8Array(15)), "Cannot copy 15 bytes: the array has 16");
+  refused(() => array.copyFrom(new Float32Array(4)), 'the array has the format "u8"; use a Uint8Array');
+  refused(() => array.copyFrom(new Uint8Array(4), { origin: [0, 4] }), "to (0, 4, 0) of an array: it has 4 x 4");
+  refused(() => gpu.createTexture(array, { filterMode: "linear" }), 'set readMode: "normalized-float"');
+  refused(() => gpu.createTexture(array, { addressMode: "wrap" }), "set normalizedCoordinates: true");
+  refused(() => gpu.createTexture(array, { filterMode: "bilinear" as "linear" }), 'give "point" or "linear"');
+  refused(() => gpu.createTexture(array, { normalizedCoords: true } as object), "use normalizedCoordinates");
+  refused(() => gpu.createTexture({} as CudaArray), "give a CudaArray, rows of a DeviceBuffer, or a DeviceArray");
+});
+
+testOnEachDriver("a texture ends with its array", async (cuda) => {
+  const gpu = cuda.device(0);
+  using stream = gpu.createStream();
+  using pool = gpu.createPool();
+  using module = gpu.loadModule(readPtx([{ name: "read", geometry: "2d" }]));
+  using results = pool.allocateArray(Uint32Array, 4, stream);
+  using operands = pool.allocateArray(Float32Array, 12, stream);
+  operands.fill(0);
+  const array = gpu.createArray("f32", [4, 4]);
+  array.copyFrom(ramp(16).fill(3), stream);
+  using texture = gpu.createTexture(array);
+  const launch = () => module.kernel("read").launch({ grid: 1, block: 1, stream }, results, texture, operands, 1);
+  launch();
+  // The kernel that is enqueued still finds both.
+  array[Symbol.dispose]();
+  assertThrows(launch, ReferenceError, "the array that it reads was disposed");
+  assertThrows(() => array.copyFrom(ramp(16)), ReferenceError, "it was disposed");
+  await assertRejects(() => array.read(Float32Array), ReferenceError, "it was disposed");
+  const words = await results.toTypedArray({ stream });
+  assertEquals(new Float32Array(words.buffer)[0], 3);
+  assert(String(texture).includes("disposed"));
+});
