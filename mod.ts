@@ -144,6 +144,15 @@ export type {
   UnsupportedInstruction,
 } from "./src/ptx/instruction_support.ts";
 
+// Tensor maps: tensors of which kernels copy boxes to and from shared memory.
+export {
+  type PixelBoxOptions,
+  TensorMap,
+  type TensorMapOptions,
+  type TensorMapType,
+  type TensorMemory,
+} from "./src/objects/kernels/tensor_map.ts";
+
 // Errors: what calls throw, and what the sanitizer reports.
 export { CudaError, CudaUnavailableError } from "./src/support/errors.ts";
 export { CompileError } from "./src/compile/compile_error.ts";

@@ -63,6 +63,7 @@ import { type CudaKernelLaunch, type GraphCalls, graphCalls } from "./graph_call
 import { type HostAndLimitCalls, hostAndLimitCalls } from "./host_and_limit_calls.ts";
 import { type ManagedCalls, managedCalls } from "./managed_calls.ts";
 import { type TextureCalls, textureCalls } from "./texture_calls.ts";
+import { type TensorMapCalls, tensorMapCalls } from "./tensor_map_calls.ts";
 import { addressOf, foreignBuffer, withoutSign } from "./native/host.ts";
 import { type ThreadCalls, threadFunctions } from "./native/threaded_copies.ts";
 import { stringAt, SystemError } from "./native/shim/shim.ts";
@@ -96,7 +97,8 @@ const current: { device: number } = sharedAmongCopies("currentDevice", () => ({ 
 let threadFunctionAddresses: readonly (bigint | undefined)[] | undefined;
 
 /** Implements `Driver` with libcudart and libcuda, or with libcuda alone. */
-export interface CudaDriver extends CopyCalls, GraphCalls, HostAndLimitCalls, ManagedCalls, TextureCalls {}
+export interface CudaDriver
+  extends CopyCalls, GraphCalls, HostAndLimitCalls, ManagedCalls, TensorMapCalls, TextureCalls {}
 
 /** Implements `Driver` with libcudart and libcuda, or with libcuda alone. */
 export class CudaDriver implements Driver {
@@ -176,6 +178,7 @@ export class CudaDriver implements Driver {
       managedCalls(this.#driver, services),
       hostAndLimitCalls(this.#driver, services),
       textureCalls(this.#driver, services),
+      tensorMapCalls(this.#driver, services),
     );
   }
 

@@ -309,6 +309,8 @@ export const minimumVersions: Readonly<Record<string, number>> = {
   cuGraphNodeGetEnabled: 11060,
   cuOccupancyMaxActiveClusters: 11070,
 
+  cuTensorMapEncodeTiled: 12000,
+  cuTensorMapEncodeIm2col: 12000,
   cuGraphInstantiateWithParams: 12000,
   cuGraphAddKernelNode_v2: 12000,
   cuGraphExecUpdate_v2: 12000,

@@ -507,6 +507,43 @@ export const libcuda = {
     parameters: ["u64", /* CUfunction hfunc */ "i32" /* CUfunc_cache config */],
     result: "i32",
   },
+  cuTensorMapEncodeTiled: {
+    parameters: [
+      "buffer", // CUtensorMap *tensorMap
+      "i32", // CUtensorMapDataType tensorDataType
+      "u32", // cuuint32_t tensorRank
+      "u64", // void *globalAddress
+      "buffer", // const cuuint64_t *globalDim
+      "buffer", // const cuuint64_t *globalStrides
+      "buffer", // const cuuint32_t *boxDim
+      "buffer", // const cuuint32_t *elementStrides
+      "i32", // CUtensorMapInterleave interleave
+      "i32", // CUtensorMapSwizzle swizzle
+      "i32", // CUtensorMapL2promotion l2Promotion
+      "i32", // CUtensorMapFloatOOBfill oobFill
+    ],
+    result: "i32",
+  },
+  cuTensorMapEncodeIm2col: {
+    parameters: [
+      "buffer", // CUtensorMap *tensorMap
+      "i32", // CUtensorMapDataType tensorDataType
+      "u32", // cuuint32_t tensorRank
+      "u64", // void *globalAddress
+      "buffer", // const cuuint64_t *globalDim
+      "buffer", // const cuuint64_t *globalStrides
+      "buffer", // const int *pixelBoxLowerCorner
+      "buffer", // const int *pixelBoxUpperCorner
+      "u32", // cuuint32_t channelsPerPixel
+      "u32", // cuuint32_t pixelsPerColumn
+      "buffer", // const cuuint32_t *elementStrides
+      "i32", // CUtensorMapInterleave interleave
+      "i32", // CUtensorMapSwizzle swizzle
+      "i32", // CUtensorMapL2promotion l2Promotion
+      "i32", // CUtensorMapFloatOOBfill oobFill
+    ],
+    result: "i32",
+  },
   cuLaunchKernelEx: {
     parameters: [
       "buffer", // const CUlaunchConfig *config

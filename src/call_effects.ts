@@ -235,6 +235,8 @@ export const callEffects: { readonly [Name in CallName]: EffectsOf<Required<Para
   funcGetAttribute: none,
   funcSetAttribute: none,
   funcSetCacheConfig: none,
+  tensorMapEncodeTiled: none,
+  tensorMapEncodeIm2col: none,
   createKernelLaunch: none,
   launchKernel: launching,
   launchKernelEx: launching,

@@ -49,6 +49,46 @@ export const memRangeAttribute = {
 /** The values of `memRangeAttribute.accessedBy` that are not ordinals of devices. */
 export const noDevice = { host: -1, invalid: -2 } as const;
 
+/** The values of `CUtensorMapDataType` that devices of compute capability 9.0 support. */
+export const tensorMapDataType = {
+  uint8: 0,
+  uint16: 1,
+  uint32: 2,
+  int32: 3,
+  uint64: 4,
+  int64: 5,
+  float16: 6,
+  float32: 7,
+  float64: 8,
+  bfloat16: 9,
+  float32Ftz: 10,
+  tfloat32: 11,
+  tfloat32Ftz: 12,
+} as const;
+
+/** The tensor that `cuTensorMapEncodeTiled` describes. Dimension 0 varies fastest; enumerations have CUDA's values. */
+export interface TiledTensor {
+  readonly dataType: number;
+  readonly address: bigint;
+  readonly globalDim: readonly number[];
+  /** In bytes, from dimension 1 on. */
+  readonly globalStrides: readonly number[];
+  readonly boxDim: readonly number[];
+  readonly elementStrides: readonly number[];
+  readonly interleave: number;
+  readonly swizzle: number;
+  readonly l2Promotion: number;
+  readonly oobFill: number;
+}
+
+/** The tensor that `cuTensorMapEncodeIm2col` describes. */
+export interface Im2colTensor extends Omit<TiledTensor, "boxDim"> {
+  readonly pixelBoxLowerCorner: readonly number[];
+  readonly pixelBoxUpperCorner: readonly number[];
+  readonly channelsPerPixel: number;
+  readonly pixelsPerColumn: number;
+}
+
 /** The values of `cudaMemAccessFlags`. */
 export const memAccessFlags = { none: 0, read: 1, readWrite: 3 } as const;
 
@@ -991,6 +1031,13 @@ export interface Driver {
   funcGetAttribute(kernel: bigint, attribute: number): number;
   /** Sets an attribute of a kernel with `cuFuncSetAttribute`; only the last three of `functionAttribute` can be set. */
   funcSetAttribute(kernel: bigint, attribute: number, value: number): void;
+  /**
+   * Returns the bytes of a tensor map, using `cuTensorMapEncodeTiled`. Fails with `cudaErrorCallRequiresNewerDriver`
+   * before CUDA 12.0.
+   */
+  tensorMapEncodeTiled(device: number, tensor: TiledTensor): Uint8Array<ArrayBuffer>;
+  /** Returns the bytes of a tensor map, using `cuTensorMapEncodeIm2col`. */
+  tensorMapEncodeIm2col(device: number, tensor: Im2colTensor): Uint8Array<ArrayBuffer>;
   /** Sets a kernel's cache preference with `cuFuncSetCacheConfig`; `config` is one of `functionCache`. */
   funcSetCacheConfig(kernel: bigint, config: number): void;
   /**

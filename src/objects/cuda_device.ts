@@ -22,6 +22,7 @@ import {
 } from "./modules/load_module.ts";
 import { checkPriority, DeviceStreams, wrapStream } from "./streams/device_streams.ts";
 import type { KernelArgument } from "./kernels/kernel_arguments.ts";
+import { createTensorMap, type TensorMap, type TensorMapOptions, type TensorMemory } from "./kernels/tensor_map.ts";
 import type { OpenedObject } from "./opened_objects.ts";
 import type { AnyKernels, Ptx } from "./kernels/parameter_types.ts";
 import {
@@ -317,6 +318,35 @@ export class CudaDevice {
    */
   createGraph(): CudaGraph {
     return createGraph(this.#session, this);
+  }
+
+  /**
+   * Creates a tensor map: the description of a tensor in device memory that a kernel needs to copy boxes of it between
+   * global and shared memory with `cp.async.bulk.tensor`. A kernel takes it as a `const __grid_constant__ CUtensorMap`.
+   *
+   * @see https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__TENSOR__MEMORY.html
+   * @param memory The memory that contains the tensor.
+   * @throws {TypeError} If an option is unknown or has the wrong type, or `memory` is not device memory of the same `Cuda`
+   * object
+   * @throws {RangeError} If the tensor is not in the memory, or does not meet CUDA's requirements
+   * @throws {ReferenceError} If the memory was freed
+   * @throws {CudaError} `cudaErrorCallRequiresNewerDriver` before CUDA 12.0, or an error if the device has no tensor maps:
+   * its compute capability must be 9.0 or higher
+   *
+   * @example
+   * ```ts
+   * import { open } from "./mod.ts";
+   *
+   * using cuda = open();
+   * const gpu = cuda.device(0);
+   * using pool = gpu.createPool();
+   * using matrix = pool.allocateArray(Float16Array, { shape: [512, 256] });
+   * const map = gpu.createTensorMap(matrix, { box: [64, 64], swizzle: "128B" });
+   * console.log(map); // TensorMap { float16[512, 256] }
+   * ```
+   */
+  createTensorMap(memory: TensorMemory, options: TensorMapOptions): TensorMap {
+    return createTensorMap(memory, options, { session: this.#session, device: this });
   }
 
   /**

@@ -157,6 +157,7 @@ const faultErrorNumbers: ReadonlyMap<number, number> = new Map([
   [faultKind.noBarrier, cudaErrorNumbers.cudaErrorIllegalInstruction],
   [faultKind.noBarrierCount, cudaErrorNumbers.cudaErrorIllegalInstruction],
   [faultKind.bulkSize, cudaErrorNumbers.cudaErrorIllegalInstruction],
+  [faultKind.tensorMap, cudaErrorNumbers.cudaErrorIllegalInstruction],
   [faultKind.trap, cudaErrorNumbers.cudaErrorLaunchFailure],
   [faultKind.stackOverflow, cudaErrorNumbers.cudaErrorIllegalAddress],
   [faultKind.invalidFunction, cudaErrorNumbers.cudaErrorIllegalInstruction],

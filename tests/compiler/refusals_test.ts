@@ -17,12 +17,6 @@ const refused: Readonly<Record<string, readonly string[]>> = {
     "tld4.r.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, {%f5, %f5}];",
     "sust.b.1d.b32.trap [%rd1, {%r1}], {%r2};",
   ],
-  "there are no tensor maps": [
-    "tensormap.replace.tile.rank.global.b1024.b32 [%rd1], 1;",
-    "prefetch.tensormap [%rd1];",
-    "cp.async.bulk.prefetch.tensor.1d.L2.global.tile [%rd1, {%r2}];",
-    "cp.async.bulk.tensor.1d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%r1], [%rd1, {%r2}], [%r3];",
-  ],
   "there are no clusters of several blocks": [
     "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%r1], [%rd1], %r2, [%r3], %h1;",
   ],
@@ -36,6 +30,7 @@ const refused: Readonly<Record<string, readonly string[]>> = {
     "st.bulk.weak.shared::cta [%rd1], %rd2, 0;",
     "st.async.mmio.release.sys.global.u32 [%rd1], %r1;",
     "red.async.mmio.release.gpu.global.add.s64 [%rd1], %rd2;",
+    "cp.async.bulk.tensor.2d.shared::cta.global.tile::gather4.mbarrier::complete_tx::bytes [%r1], [%rd1, {%r2}], [%r3];",
     "cp.async.bulk.global.shared::cta.bulk_group.cp_mask [%rd1], [%r1], 16, %h1;",
     "cvt.rs.f16x2.f32 %r1, %f1, %f2, %r2;",
     "cvt.rn.satfinite.e2m1x2.f32 %h1, %f1, %f2;",

@@ -14,11 +14,12 @@ import type { ParameterType } from "../../ptx/kernel_signature.ts";
 import type { Session } from "../../session.ts";
 import { errorOfAnotherCuda, whatIs } from "../../support/validation.ts";
 import { countOf } from "../../support/printing.ts";
+import { bytesOfTensorMap, type TensorMap } from "./tensor_map.ts";
 import { TypeError } from "../../support/program_errors.ts";
 
 /**
  * An argument of a kernel: an object with an address for a pointer, such as a buffer; a texture; a number, bigint or boolean for a
- * scalar; a view of exactly the right size for an aggregate.
+ * scalar; a view of exactly the right size for an aggregate; a tensor map for a `CUtensorMap`.
  */
 export type KernelArgument =
   | { readonly address: bigint }
@@ -26,7 +27,8 @@ export type KernelArgument =
   | number
   | bigint
   | boolean
-  | ArrayBufferView;
+  | ArrayBufferView
+  | TensorMap;
 
 /** The reason why an argument is refused. */
 export interface ArgumentRefusal {
@@ -96,7 +98,8 @@ function outOfRange(reason: string): ArgumentRefusal {
 }
 
 function aggregateWriter({ byteLength, alignment }: Aggregate, offset: number): ParameterWriter {
-  return (view, argument) => {
+  return (view, given) => {
+    const argument = bytesOfTensorMap(given) ?? given;
     if (!ArrayBuffer.isView(argument)) {
       return wrongKind(`it takes a struct's value, a typed array or a DataView of ${byteLength} bytes`);
     }
@@ -137,7 +140,8 @@ function untypedWriter(
     `its image says only that it has ${byteLength} bytes: give the kernel's "parameters", as in ` +
       'module.kernel(name, { parameters: ["f32", "pointer"] })',
   );
-  return (view, argument) => {
+  return (view, given) => {
+    const argument = bytesOfTensorMap(given) ?? given;
     if (ArrayBuffer.isView(argument)) {
       if (argument.byteLength !== byteLength) {
         return outOfRange(`it takes ${byteLength} bytes, the view has ${argument.byteLength}`);

@@ -88,6 +88,8 @@ export const faultKind = {
   bulkSize: 12,
   /** An operand is not the handle of a texture, or of a surface. The handle is reported instead of an address. */
   noTexture: 13,
+  /** There is no tensor map where a tensor copy expects one, or the tensor map does not fit the instruction. */
+  tensorMap: 14,
   /** The kernel exceeded the step limit. Never reported by compiled code itself. */
   stepLimit: 8,
   /** The threads of the kernel wait for each other forever. Never reported by compiled code itself. */
@@ -148,6 +150,11 @@ export function decodePlace(place: number): FaultPlace {
  */
 export function bytesOfPlace(place: number): number {
   return 1 << (place >>> placeBytesShift);
+}
+
+/** Returns an encoded {@linkcode FaultPlace} with another operation. */
+export function withOperation(place: number, operation: FaultPlace["operation"]): number {
+  return place & ~(3 << lineBits) | accessOperations.indexOf(operation) << lineBits;
 }
 
 /** Returns the operation of an encoded {@linkcode FaultPlace}, as an index of `accessOperations`. */

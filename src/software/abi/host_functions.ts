@@ -112,6 +112,36 @@ export const hostFunctionTypes = {
     results: [],
   },
   /**
+   * Copies a part of a tensor, given the generic address of the tensor map, the address in shared memory, an index of
+   * `tensorOperations`, the number of coordinates, five coordinates, the three 16-bit offsets of the mode im2col or -1,
+   * the code location, the thread, and the readable memory. Returns the number of bytes that were written to shared
+   * memory. Throws if the kernel may not access the memory.
+   */
+  copyTensor: {
+    parameters: [
+      "i64",
+      "i64",
+      "i32",
+      "i32",
+      "i32",
+      "i32",
+      "i32",
+      "i32",
+      "i32",
+      "i64",
+      "i32",
+      "i32",
+      "i32",
+      "i32",
+      "i32",
+      "i32",
+      "i32",
+      "i32",
+      "i32",
+    ],
+    results: ["i32"],
+  },
+  /**
    * Allocates memory in the device's heap, given the size, the alignment, the code location, the thread, and the offset
    * of the bounds table. Returns the address, or 0 if the allocation fails.
    */

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { encodeIm2col, encodeTiled } from "./tensor_maps.ts";
 import {
   type Driver,
   functionCache,
@@ -62,6 +63,8 @@ type ModuleCalls = Pick<
   | "funcGetParamInfo"
   | "funcGetAttribute"
   | "funcSetAttribute"
+  | "tensorMapEncodeTiled"
+  | "tensorMapEncodeIm2col"
   | "funcSetCacheConfig"
 >;
 
@@ -198,6 +201,16 @@ export class Kernels {
         const call = "cuFuncSetAttribute";
         devices.checkAlive(call);
         setKernelAttribute(this.#kernel(kernel, call), attribute, value);
+      },
+      tensorMapEncodeTiled: (device, tensor) => {
+        const call = "cuTensorMapEncodeTiled";
+        devices.check(device, call);
+        return encodeTiled(tensor, call);
+      },
+      tensorMapEncodeIm2col: (device, tensor) => {
+        const call = "cuTensorMapEncodeIm2col";
+        devices.check(device, call);
+        return encodeIm2col(tensor, call);
       },
       /** Only validates the arguments: the software device has no caches to prefer. */
       funcSetCacheConfig: (kernel, config) => {

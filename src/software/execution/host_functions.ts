@@ -3,9 +3,10 @@
  *
  * @module
  */
-import { decodePlace, faultKind } from "../abi/addresses.ts";
+import { decodePlace, faultKind, shadowOffset, withOperation } from "../abi/addresses.ts";
 import { type HostFunctions, originSpaces } from "../abi/host_functions.ts";
 import { exchangeWords } from "../abi/textures.ts";
+import { tensorOperations } from "../abi/tensor_map.ts";
 import type { DeviceHeap, HeapSite } from "../memory/device_heap.ts";
 import type { LinearMemory } from "../memory/linear_memory.ts";
 import { addressOfOffset, offsetOfAddress } from "../memory/memory_layout.ts";
@@ -14,6 +15,7 @@ import type { RunningChecks } from "./checks/launch_checks.ts";
 import { KernelStop, type StepCounter } from "./faults/kernel_fault.ts";
 import { assertionMessage, printFromDevice, type ReadableMemory, UnreadableError } from "./printing/device_print.ts";
 import { TextureUnit } from "./textures/texture_unit.ts";
+import { copyTensor } from "./tensor_copies.ts";
 import { writeStandardError, writeStandardOutput } from "./printing/standard_output.ts";
 
 /**
@@ -48,6 +50,7 @@ export function hostFunctions(parts: HostFunctionParts): SuppliedFunctions {
     ...heapFunctions(parts),
     ...printFunctions(parts),
     ...textureFunctions(parts),
+    copyTensor: tensorCopyFunction(parts),
   };
 }
 
@@ -212,6 +215,36 @@ function printFunctions({ linearMemory }: HostFunctionParts): Pick<HostFunctions
       const kind = faultKind.failedAssertion;
       throw new KernelStop({ kind, place: { line }, index: [threadX, threadY, threadZ], source, what });
     },
+  };
+}
+
+/** Returns the host function for copies of parts of tensors. */
+export function tensorCopyFunction(
+  { linearMemory: { bytes }, running }: Pick<HostFunctionParts, "running"> & {
+    readonly linearMemory: Pick<LinearMemory, "bytes">;
+  },
+): HostFunctions["copyTensor"] {
+  return (map, shared, operation, count, first, second, third, fourth, fifth, offsets, place, thread, ...spaces) => {
+    const name = tensorOperations[operation]!;
+    const isLoad = name === "load";
+    const copy = {
+      map: BigInt.asUintN(64, map),
+      shared: BigInt.asUintN(64, shared),
+      operation: name,
+      coordinates: [first, second, third, fourth, fifth].slice(0, count),
+      offsets: offsets < 0n ? undefined : [0n, 16n, 32n].map((shift) => Number(offsets >> shift & 0xffffn)),
+    };
+    return copyTensor(copy, {
+      bytes,
+      memory: readableMemory(spaces),
+      site: { place: decodePlace(place), thread },
+      shadowOffset: running?.initialization === undefined ? undefined : shadowOffset,
+      onAccess: running && ((offset, isShared) => {
+        const access = withOperation(place, isShared === isLoad ? "write" : "read");
+        if (!isShared) running.access(offset, access, thread);
+        running.orderedAccess(offset, access, thread, 0);
+      }),
+    });
   };
 }
 

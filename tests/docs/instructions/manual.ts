@@ -57,9 +57,9 @@ export const manual: readonly ManualChapter[] = [
     19 isspacep; 20 cvta; 21 cvt; 22 cvt.pack; 23 mapa; 24 getctarank; 25.3.1 cp.async; 25.3.2 cp.async.commit_group;
     25.3.3 cp.async.wait_group, cp.async.wait_all; 25.4.1 cp.async.bulk;
     25.4.2 cp.reduce.async.bulk; 25.4.3 cp.async.bulk.prefetch;
-    25.5.2 cp.async.bulk.tensor (modifier: tensor); 25.5.3 cp.reduce.async.bulk.tensor (modifier: tensor);
-    25.5.4 cp.async.bulk.prefetch.tensor (modifier: tensor); 25.6.1 cp.async.bulk.commit_group;
-    25.6.2 cp.async.bulk.wait_group; 26 tensormap.replace (modifier: replace)`,
+    25.5.2 cp.async.bulk.tensor; 25.5.3 cp.reduce.async.bulk.tensor;
+    25.5.4 cp.async.bulk.prefetch.tensor; 25.6.1 cp.async.bulk.commit_group;
+    25.6.2 cp.async.bulk.wait_group; 26 tensormap.replace`,
   ),
   chapter("9.7.10 Textures", "3 tex; 4 tld4; 5 txq; 6 istypep"),
   chapter("9.7.11 Surfaces", "1 suld; 2 sust; 3 sured; 4 suq"),

@@ -30,7 +30,8 @@ export type DataMovementName =
   | `cp.async${"" | ".commit_group" | ".wait"}`
   | `cp.async.bulk${" to shared" | " to global" | " within shared" | " groups" | ".prefetch"}`
   | "cp.reduce.async.bulk"
-  | "tensormap.cp_fenceproxy"
+  | `cp.async.bulk.${"tensor to shared" | "tensor to global" | "prefetch.tensor"}`
+  | `tensormap.${"cp_fenceproxy" | "replace"}`
   | "st.async";
 
 /** The names of the instruction table's rows for fences and atomics. */
@@ -151,6 +152,9 @@ const toGlobal = "shared::cta.bulk_group";
 const toCluster = "shared::cta.mbarrier::complete_tx::bytes";
 const completing = "<space:shared::cluster>?.mbarrier::complete_tx::bytes";
 
+const dimensions = "<dim:1d|2d|3d|4d|5d>";
+const storeMode = "<mode:tile|im2col_no_offs>?";
+
 /** Returns a syntax with the slot `operation` for the operations at its start. */
 function operationOf(syntax: string): string {
   return syntax.replace(/^[^.]+/, "<operation:$&>");
@@ -158,6 +162,7 @@ function operationOf(syntax: string): string {
 
 /** The traits of a bulk copy, which also updates an `mbarrier`. */
 const bulkCopy: InstructionTraits = { effects: ["reads", "observes", "writes"] };
+const tensorCopy: InstructionTraits = { ...bulkCopy, takesCoordinates: true };
 const bulkReduction: InstructionTraits = { effects: ["reads", "observes", "writes"] };
 /** The traits of a prefetch, which makes no memory access that a program can observe. */
 const prefetchHint: InstructionTraits = { ...performanceHint, access: "none" };
@@ -193,6 +198,7 @@ export const dataMovementRows: () => Rows<DataMovementName> = onFirstUse((): Row
     row("prefetch.<space:global|local>?.<level:L1|L2> [a]", "9.7.9.15", prefetchHint),
     row("prefetch.<space:global>.<eviction:L2::evict_last|L2::evict_normal> [a]", "9.7.9.15", prefetchHint),
     row("prefetchu.L1 [a]", "9.7.9.15", prefetchHint),
+    row("prefetch.<space:param|const>?.tensormap [a]", "9.7.9.15", prefetchHint),
     row("applypriority.<space:global>?.L2::evict_normal [a], size", "9.7.9.16", performanceHint),
     row("discard.<space:global>?.L2 [a], size", "9.7.9.17", performanceHint),
   ],
@@ -283,6 +289,44 @@ export const dataMovementRows: () => Rows<DataMovementName> = onFirstUse((): Row
       )
     ).flatMap((each) => [each, withPolicy(each)]),
   ],
+  "cp.async.bulk.tensor to shared": ["<mode:tile>?", "<mode:im2col>"].map((mode) =>
+    row(
+      `cp.async.bulk.tensor.${dimensions}.<space:shared::cta|shared::cluster>.global.${mode}.` +
+        `mbarrier::complete_tx::bytes [d], tensor, [mbar]${mode === "<mode:im2col>" ? ", offsets" : ""}`,
+      "9.7.9.25.5.2",
+      tensorCopy,
+    )
+  ).flatMap((each) => [each, withPolicy(each)]),
+  "cp.async.bulk.tensor to global": [
+    row(`cp.async.bulk.tensor.${dimensions}.global.${storeMode}.${toGlobal} tensor, [a]`, "9.7.9.25.5.2", tensorCopy),
+    row(
+      `cp.reduce.async.bulk.tensor.${dimensions}.global.${storeMode}.<operation:add|min|max|inc|dec|and|or|xor>.` +
+        `${toGlobal} tensor, [a]`,
+      "9.7.9.25.5.3",
+      tensorCopy,
+    ),
+  ].flatMap((each) => [each, withPolicy(each)]),
+  "cp.async.bulk.prefetch.tensor": ["<mode:tile>?", "<mode:im2col>"].map((mode) =>
+    row(
+      `cp.async.bulk.prefetch.tensor.${dimensions}.L2.global.${mode} tensor${
+        mode === "<mode:im2col>" ? ", offsets" : ""
+      }`,
+      "9.7.9.25.5.4",
+      { ...prefetchHint, effects: ["reads"], takesCoordinates: true },
+    )
+  ).flatMap((each) => [each, withPolicy(each)]),
+  "tensormap.replace": [
+    ["global_address", "b64", ""],
+    ["rank|elemtype|interleave_layout|swizzle_mode|fill_mode", "b32", ""],
+    ["box_dim|global_dim|element_stride", "b32", " index,"],
+    ["global_stride", "b64", " index,"],
+  ].map(([fields, type, index]) =>
+    row(
+      `tensormap.replace.tile.<field:${fields}>.<space:global|shared::cta>?.b1024.${type} [a],${index} b`,
+      "9.7.9.26",
+      { effects: ["writes"] },
+    )
+  ),
   "tensormap.cp_fenceproxy": row(
     `tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.${orderedScope}.sync.aligned [d], [a], size`,
     "9.7.13.16",

@@ -99,6 +99,7 @@ import {
   reduceBulk,
   storeAsynchronously,
 } from "./memory/bulk_copies.ts";
+import { loadTensor, prefetchTensor, replaceField, storeTensor } from "./memory/tensor_copies.ts";
 import {
   cacheHint,
   convertAddress,
@@ -364,7 +365,11 @@ const dataMovementLowerings = onFirstUse((): Lowerings<DataMovementName> => ({
   "cp.async.bulk within shared": copyBulk("shared", "shared"),
   "cp.async.bulk groups": awaitBulkCopies,
   "cp.reduce.async.bulk": reduceBulk,
+  "cp.async.bulk.tensor to shared": loadTensor,
+  "cp.async.bulk.tensor to global": storeTensor,
+  "cp.async.bulk.prefetch.tensor": prefetchTensor,
   "tensormap.cp_fenceproxy": copyTensorMap,
+  "tensormap.replace": replaceField,
   "st.async": storeAsynchronously,
   "cp.async.bulk.prefetch": prefetchBulk,
   "cp.async.commit_group": commitCopies,

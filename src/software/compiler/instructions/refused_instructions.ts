@@ -11,7 +11,6 @@ import { type InstructionForm, instructionForm } from "./instruction_form.ts";
 
 const noTensorCores = "of the instructions of tensor cores, only mma is supported";
 const noTextures = "poolpass has no textures and surfaces";
-const noTensorMaps = "there are no tensor maps";
 const noClusters = "there are no clusters of several blocks";
 const needsBlackwell = "it needs a GPU of sm_100 or newer, and this device is one of sm_90";
 
@@ -54,16 +53,19 @@ const sections = {
  * opcode's, and the reason.
  */
 const refusedModifiers = [
-  ["cp", "tensor", "9.7.9.25.5.2", noTensorMaps],
+  [
+    "cp",
+    "tile::gather4 tile::scatter4 im2col::w im2col::w::128 cta_group::1 cta_group::2",
+    "9.7.9.25.5.2",
+    needsBlackwell,
+  ],
   ["cp", "multicast::cluster", "9.7.9.25.4.1", noClusters],
   ["cp", "cp_mask", "9.7.9.25.4.1", needsBlackwell],
-  ["tensormap", "replace", "9.7.9.26", noTensorMaps],
   ["st", "mmio", "9.7.9.12", needsBlackwell],
   ["st", "bulk", "9.7.9.13", needsBlackwell],
   ["red", "mmio", "9.7.13.7", needsBlackwell],
   ["fma", "oob", "9.7.4.4", "NaNs of elements outside of a tensor come from tensor copies, which are not supported"],
   ["addc subc madc", "u16 s16", undefined, "the manual has no sums of 16 bits with a carry"],
-  ["prefetch", "tensormap", undefined, noTensorMaps],
   [
     "cvt",
     "rs e2m1x2 e2m3x2 e3m2x2 ue8m0x2 e4m3x4 e5m2x4 e2m1x4 e2m3x4 e3m2x4",

@@ -1,0 +1,399 @@
+/**
+ * Copies of boxes of tensors between global and shared memory, `cp.async.bulk.tensor`: PTX ISA, sections 5.5 and
+ * 9.7.9.25.5.
+ *
+ * A box is copied row by row: the elements along dimension 0. In shared memory, rows follow each other; a swizzle
+ * exchanges pieces of 16 bytes within a row by bits of their address.
+ *
+ * @module
+ */
+import {
+  addressBase,
+  boundsGranuleShift,
+  boundsTable,
+  faultKind,
+  localAddressBase,
+  pageShift,
+  parameterAddressBase,
+  sharedAddressBase,
+} from "../abi/addresses.ts";
+import {
+  decodeTensorMap,
+  type EncodedTensor,
+  swizzleWidths,
+  tensorMapByteLength,
+  type tensorOperations,
+  tensorTypes,
+} from "../abi/tensor_map.ts";
+import { type FaultReport, KernelStop } from "./faults/kernel_fault.ts";
+import type { ReadableMemory } from "./printing/device_print.ts";
+import { reduceElements } from "./tensor_reductions.ts";
+
+/** What a tensor copy does, and where. */
+export interface TensorCopy {
+  readonly operation: typeof tensorOperations[number];
+  /** The generic address of the tensor map. */
+  readonly map: bigint;
+  /** The address in shared memory. */
+  readonly shared: bigint;
+  /** The coordinates of the first element of the box, as many as the instruction has. */
+  readonly coordinates: readonly number[];
+  /** The offsets of the pixels, in the mode im2col. Undefined if the instruction is in the mode tile. */
+  readonly offsets: readonly number[] | undefined;
+}
+
+/** The device and the thread that make a tensor copy. */
+export interface TensorCopyContext {
+  /** Linear memory. */
+  readonly bytes: Uint8Array;
+  readonly memory: ReadableMemory;
+  /** The code location and the thread, for reports of faults. */
+  readonly site: Pick<FaultReport, "place" | "thread">;
+  /** Called for each 16 bytes or less that are accessed. `isShared` says in which memory. */
+  readonly onAccess?: ((offset: number, isShared: boolean) => void) | undefined;
+  /** The distance from a byte to the byte of its shadow, which is copied, too. Undefined without shadows. */
+  readonly shadowOffset?: number | undefined;
+}
+
+/** The alignment of boxes in shared memory, in bytes. */
+const boxAlignment = 128;
+/** The number of bytes that a swizzle moves at once. */
+const chunkBytes = 16;
+
+/** Copies a box. Returns the number of bytes that a load has written to shared memory. Throws a {@linkcode KernelStop}. */
+export function copyTensor(copy: TensorCopy, context: TensorCopyContext): number {
+  const map = tensorMapAt(copy.map, context);
+  checkMode(map, copy, context);
+  const box = new Box(map, copy.coordinates, copy.offsets);
+  if (copy.operation === "prefetch") return 0;
+  const shared = sharedRange(box, copy, context);
+  const global = new GlobalRows(copy.operation === "load" ? "read" : "write", context);
+  const row = new Uint8Array(box.rowBytes);
+  const { elementBytes } = box;
+  box.forEachRow((index, address) => {
+    const at = index * box.pitch;
+    const { begin, end } = address === undefined ? { begin: 0, end: 0 } : box.inside;
+    const from = address === undefined || begin === end
+      ? 0
+      : global.offsetOf(address + BigInt(begin * elementBytes), (end - begin) * elementBytes);
+    for (const distance of context.shadowOffset === undefined ? [0] : [0, context.shadowOffset]) {
+      if (copy.operation === "load") {
+        if (begin > 0 || end < box.rowElements) fill(row, distance === 0 ? map : undefined);
+        if (end > begin) {
+          row.set(subarray(context.bytes, from + distance, (end - begin) * elementBytes), begin * elementBytes);
+        }
+        shared.write(at, row, distance);
+      } else if (end > begin) {
+        shared.read(at, row, distance);
+        const part = row.subarray(begin * elementBytes, end * elementBytes);
+        if (copy.operation === "store") context.bytes.set(part, from + distance);
+        else if (distance === 0) {
+          reduceElements(context.bytes, from, { part, type: map.type, operation: copy.operation });
+        }
+      }
+    }
+  });
+  return box.rowCount * box.rowBytes;
+}
+
+function subarray(bytes: Uint8Array, begin: number, byteLength: number): Uint8Array {
+  return bytes.subarray(begin, begin + byteLength);
+}
+
+/** Returns the tensor map at a generic address. */
+function tensorMapAt(address: bigint, { bytes, memory, site }: TensorCopyContext): EncodedTensor {
+  const report = (kind: number, what?: string): never => {
+    const place = { ...site.place, operation: "read", bytes: tensorMapByteLength, space: "generic" } as const;
+    throw new KernelStop({ kind, address, place, thread: site.thread, ...what === undefined ? {} : { what } });
+  };
+  if (address % 64n !== 0n) {
+    report(faultKind.tensorMap, `uses the tensor map at ${hexadecimal(address)}, which is not a multiple of 64`);
+  }
+  const offset = Number(BigInt.asUintN(32, address));
+  const within = ({ begin, byteLength }: { begin: number; byteLength: number }) =>
+    offset + tensorMapByteLength <= byteLength ? begin + offset : undefined;
+  let begin: number | undefined;
+  switch (address >> 32n) {
+    case addressBase >> 32n:
+      begin = isAllocated(bytes, memory.bounds, { begin: offset, byteLength: tensorMapByteLength })
+        ? offset
+        : undefined;
+      break;
+    case sharedAddressBase >> 32n:
+      begin = within(memory.shared);
+      break;
+    case localAddressBase >> 32n:
+      begin = within(memory.local);
+      break;
+    case parameterAddressBase >> 32n:
+      begin = within(memory.parameters);
+  }
+  if (begin === undefined) return report(faultKind.illegalAddress);
+  const map = decodeTensorMap(new DataView(bytes.buffer, bytes.byteOffset), begin);
+  return map ?? report(faultKind.tensorMap, `uses ${hexadecimal(address)} as a tensor map, but no tensor map is there`);
+}
+
+function hexadecimal(address: bigint): string {
+  return `0x${address.toString(16)}`;
+}
+
+/** Throws if an instruction does not fit the tensor map. */
+function checkMode(
+  map: EncodedTensor,
+  { operation, coordinates, offsets }: TensorCopy,
+  { site }: TensorCopyContext,
+): void {
+  const fail = (what: string): never => {
+    throw new KernelStop({ kind: faultKind.tensorMap, ...site, what });
+  };
+  if (coordinates.length !== map.rank) {
+    fail(`copies a box of ${countOf(coordinates.length)}, but the tensor map is of a tensor of ${countOf(map.rank)}`);
+  }
+  if ((map.pixels === undefined) !== (offsets === undefined)) {
+    const [instruction, encoded] = offsets === undefined ? ["tile", "im2col"] : ["im2col", "tile"];
+    fail(`copies in the mode .${instruction}, but the tensor map was encoded for the mode .${encoded}`);
+  }
+  if (map.interleave !== 0) {
+    fail("uses a tensor map with interleaved channels, which the software device does not support");
+  }
+  const width = swizzleWidths[map.swizzle]!;
+  const rowBytes = map.box[0]! * tensorTypes[map.type]!.bytes;
+  if (rowBytes % chunkBytes !== 0 || width > 0 && rowBytes > width) {
+    fail(
+      `uses a tensor map whose rows have ${rowBytes} bytes, which ${
+        width > 0 ? `a swizzle of ${width} bytes` : "16 bytes"
+      } do not divide`,
+    );
+  }
+  if (operation !== "load" && operation !== "store" && operation !== "prefetch") {
+    const { name } = tensorTypes[map.type]!;
+    if (!isReducible(operation, name)) fail(`reduces elements of type ${name} by .${operation}, which no GPU does`);
+  }
+}
+
+/** Whether a GPU reduces elements of a type by an operation. */
+function isReducible(operation: string, type: string): boolean {
+  const isFloat = type.includes("f");
+  switch (operation) {
+    case "add":
+      return !["u8", "u16"].includes(type);
+    case "min":
+    case "max":
+      return ["u32", "s32", "u64", "s64", "f16", "bf16"].includes(type);
+    case "inc":
+    case "dec":
+      return type === "u32";
+    default:
+      return !isFloat && !["u8", "u16"].includes(type);
+  }
+}
+
+function countOf(dimensions: number): string {
+  return dimensions === 1 ? "1 dimension" : `${dimensions} dimensions`;
+}
+
+/** The elements of a tensor that a copy transfers, in rows. */
+class Box {
+  readonly elementBytes: number;
+  readonly rowElements: number;
+  readonly rowBytes: number;
+  /** The distance between rows in shared memory, in bytes. */
+  readonly pitch: number;
+  /** The elements of a row that are inside of the tensor, if the row is: from `begin` to `end` (exclusive). */
+  readonly inside: { readonly begin: number; readonly end: number };
+  /** The number of rows. */
+  readonly rowCount: number;
+  /** The width of the swizzle in bytes. 0 if there is none. */
+  readonly swizzleWidth: number;
+  readonly #map: EncodedTensor;
+  readonly #coordinates: readonly number[];
+  readonly #offsets: readonly number[];
+  /** The number of rows in each dimension from dimension 1 on, in the mode tile. */
+  readonly #counts: readonly number[];
+
+  constructor(map: EncodedTensor, coordinates: readonly number[], offsets: readonly number[] = []) {
+    this.#map = map;
+    this.#coordinates = coordinates;
+    this.#offsets = offsets;
+    this.elementBytes = tensorTypes[map.type]!.bytes;
+    this.rowElements = map.box[0]!;
+    this.rowBytes = this.rowElements * this.elementBytes;
+    this.swizzleWidth = swizzleWidths[map.swizzle]!;
+    this.pitch = Math.max(this.rowBytes, this.swizzleWidth);
+    this.#counts = map.box.slice(1).map((size, index) => Math.ceil(size / map.elementStrides[index + 1]!));
+    this.rowCount = map.pixels?.count ?? this.#counts.reduce((product, count) => product * count, 1);
+    const first = coordinates[0]!;
+    const begin = Math.min(this.rowElements, Math.max(0, -first));
+    this.inside = { begin, end: Math.max(begin, Math.min(this.rowElements, map.dimensions[0]! - first)) };
+  }
+
+  /** Calls `visit` with the number of each row, and the address of its first element: undefined outside of the tensor. */
+  forEachRow(visit: (index: number, address: bigint | undefined) => void): void {
+    if (this.#map.pixels !== undefined) return this.#forEachPixel(visit);
+    const { elementStrides } = this.#map;
+    const at = this.#coordinates.slice(1);
+    for (let index = 0; index < this.rowCount; index++) {
+      visit(index, this.#addressOf(at));
+      for (let dimension = 0; dimension < at.length; dimension++) {
+        const stride = elementStrides[dimension + 1]!;
+        const first = this.#coordinates[dimension + 1]!;
+        at[dimension]! += stride;
+        if (at[dimension]! < first + this.#counts[dimension]! * stride) break;
+        at[dimension] = first;
+      }
+    }
+  }
+
+  /** As `forEachRow`, for the pixels of a column: along the dimensions from 1 on, within the bounding box. */
+  #forEachPixel(visit: (index: number, address: bigint | undefined) => void): void {
+    const { pixels, elementStrides, dimensions } = this.#map;
+    const { lower, upper } = pixels!;
+    const base = this.#coordinates.slice(1);
+    for (let index = 0; index < this.rowCount; index++) {
+      visit(index, this.#addressOf(base.map((coordinate, dimension) => coordinate + (this.#offsets[dimension] ?? 0))));
+      for (let dimension = 0; dimension < base.length; dimension++) {
+        base[dimension]! += elementStrides[dimension + 1]!;
+        const isLast = dimension === base.length - 1;
+        if (isLast || base[dimension]! < dimensions[dimension + 1]! + upper[dimension]!) break;
+        base[dimension] = lower[dimension]!;
+      }
+    }
+  }
+
+  /** Returns the address of the first element of a row, given its coordinates from dimension 1 on. */
+  #addressOf(coordinates: readonly number[]): bigint | undefined {
+    const { address, dimensions, strides } = this.#map;
+    let distance = this.#coordinates[0]! * this.elementBytes;
+    for (let index = 0; index < coordinates.length; index++) {
+      const coordinate = coordinates[index]!;
+      if (coordinate < 0 || coordinate >= dimensions[index + 1]!) return undefined;
+      distance += coordinate * strides[index]!;
+    }
+    return address + BigInt(distance);
+  }
+}
+
+/** Fills a row with what elements outside of a tensor are loaded as. Without a map, with zeros. */
+function fill(row: Uint8Array, map: EncodedTensor | undefined): void {
+  if (!map?.fillsNaN) {
+    row.fill(0);
+    return;
+  }
+  const { bytes } = tensorTypes[map.type]!;
+  for (let index = 0; index < row.length; index++) row[index] = index % bytes === bytes - 1 ? 0x7f : 0xff;
+}
+
+/** The rows of a tensor in global memory. */
+class GlobalRows {
+  readonly #operation: "read" | "write";
+  readonly #context: TensorCopyContext;
+  /** The allocation in which the last row was. */
+  #begin = 0;
+  #end = 0;
+
+  constructor(operation: "read" | "write", context: TensorCopyContext) {
+    this.#operation = operation;
+    this.#context = context;
+  }
+
+  /** Returns the offset in linear memory of a part of a row. Throws if the kernel may not access it. */
+  offsetOf(address: bigint, byteLength: number): number {
+    const { bytes, memory: { bounds }, onAccess } = this.#context;
+    const offset = Number(BigInt.asUintN(32, address));
+    if (address >> 32n !== addressBase >> 32n) return this.#fault(address);
+    if (offset < this.#begin || offset + byteLength > this.#end) {
+      const { begin, end } = allocationAt(bytes, bounds, offset);
+      if (offset < begin || offset >= end) return this.#fault(address);
+      if (offset + byteLength > end) return this.#fault(addressBase + BigInt(end));
+      this.#begin = begin;
+      this.#end = end;
+    }
+    if (this.#operation === "write") {
+      for (let page = offset >>> pageShift; page << pageShift < offset + byteLength; page++) {
+        if (bytes[bounds + boundsTable.readOnly + page] === 1) return this.#fault(address);
+      }
+    }
+    if (onAccess !== undefined) {
+      for (let at = 0; at < byteLength; at += chunkBytes) onAccess(offset + at, false);
+    }
+    return offset;
+  }
+
+  #fault(address: bigint): never {
+    const { site } = this.#context;
+    const place = { ...site.place, operation: this.#operation, bytes: chunkBytes, space: "generic" } as const;
+    throw new KernelStop({ kind: faultKind.illegalAddress, address, place, thread: site.thread });
+  }
+}
+
+/** Returns the allocation that an offset in linear memory is in, and an empty range if there is none. */
+function allocationAt(bytes: Uint8Array, bounds: number, offset: number): { begin: number; end: number } {
+  const wordAt = (at: number) => new DataView(bytes.buffer, bytes.byteOffset).getUint32(at, true);
+  const first = wordAt(bounds + 4 * (offset >>> boundsGranuleShift)) - 1;
+  if (first < 0) return { begin: 0, end: 0 };
+  const begin = first * 2 ** boundsGranuleShift;
+  return { begin, end: begin + wordAt(bounds + boundsTable.lengths + 4 * first) };
+}
+
+function isAllocated(
+  bytes: Uint8Array,
+  bounds: number,
+  { begin, byteLength }: { begin: number; byteLength: number },
+): boolean {
+  const allocation = allocationAt(bytes, bounds, begin);
+  return begin >= allocation.begin && begin + byteLength <= allocation.end;
+}
+
+/** The rows of a box in shared memory. */
+interface SharedRows {
+  /** Stores a row that begins at a distance from the start of the box, or its shadow at another distance. */
+  write(at: number, row: Uint8Array, shadow: number): void;
+  /** Loads a row. */
+  read(at: number, row: Uint8Array, shadow: number): void;
+}
+
+/** Returns the rows of a box in shared memory. Throws if the kernel may not access them. */
+function sharedRange(box: Box, { operation, shared }: TensorCopy, context: TensorCopyContext): SharedRows {
+  const { bytes, memory, site, onAccess } = context;
+  const isLoad = operation === "load";
+  const fail = (kind: number, address: bigint, bytes: number): never => {
+    const place = { ...site.place, operation: isLoad ? "write" : "read", bytes, space: "shared" } as const;
+    throw new KernelStop({ kind, address, place, thread: site.thread });
+  };
+  if (shared % BigInt(boxAlignment) !== 0n) fail(faultKind.misalignedAddress, shared, boxAlignment);
+  const end = shared + BigInt((box.rowCount - 1) * box.pitch + box.rowBytes);
+  if (shared < 0n || end > BigInt(memory.shared.byteLength)) {
+    const first = shared < BigInt(memory.shared.byteLength) && shared >= 0n
+      ? BigInt(memory.shared.byteLength & -chunkBytes)
+      : shared;
+    fail(faultKind.illegalAddress, first, chunkBytes);
+  }
+  const begin = Number(shared);
+  const width = box.swizzleWidth;
+  const offsetOf = (at: number): number => {
+    const address = begin + at;
+    return memory.shared.begin + (width === 0 ? address : address ^ ((address >> 7) & (width / chunkBytes - 1)) << 4);
+  };
+  const visit = (at: number, row: Uint8Array, move: (offset: number, part: number, byteLength: number) => void) => {
+    if (width === 0) return move(offsetOf(at), 0, row.length);
+    for (let part = 0; part < row.length; part += chunkBytes) move(offsetOf(at + part), part, chunkBytes);
+  };
+  const report = (at: number, row: Uint8Array, shadow: number) => {
+    if (onAccess === undefined || shadow !== 0) return;
+    for (let part = 0; part < row.length; part += chunkBytes) onAccess(offsetOf(at + part), true);
+  };
+  return {
+    write(at, row, shadow) {
+      report(at, row, shadow);
+      visit(at, row, (offset, part, byteLength) => {
+        for (let byte = 0; byte < byteLength; byte++) bytes[offset + shadow + byte] = row[part + byte]!;
+      });
+    },
+    read(at, row, shadow) {
+      report(at, row, shadow);
+      visit(at, row, (offset, part, byteLength) => {
+        for (let byte = 0; byte < byteLength; byte++) row[part + byte] = bytes[offset + shadow + byte]!;
+      });
+    },
+  };
+}

@@ -1,0 +1,360 @@
+/** Tensor maps, and the copies of boxes that kernels make with them. */
+import { assertEquals, assertThrows } from "@std/assert";
+import type { CudaDevice } from "../../src/objects/cuda_device.ts";
+import { TensorMap, type TensorMapOptions } from "../../src/objects/kernels/tensor_map.ts";
+import { testOnEachDriver } from "../support/drivers.ts";
+import { type BoxCopy, elementsOf, loadedBox, sharedBytes, storedBox, tensorKernels } from "./tensor_maps.ts";
+
+/** Bytes that differ from each other and from what elements outside of a tensor are. */
+function pattern(byteLength: number, seed = 1): Uint8Array<ArrayBuffer> {
+  return Uint8Array.from({ length: byteLength }, (_, index) => (index * 7 + (index >> 8) * 13 + seed) % 251 + 1);
+}
+
+/** A tensor, a box of it, and the coordinates of the box. The last dimension varies fastest, as in the options. */
+interface Case extends Pick<TensorMapOptions, "dtype" | "swizzle" | "elementStrides" | "fill"> {
+  readonly shape: number[];
+  readonly box: number[];
+  readonly at: readonly number[];
+  /** The bytes of a row beyond its elements. */
+  readonly padding?: number;
+}
+
+const cases: readonly Case[] = [
+  { shape: [100], box: [32], at: [8], dtype: "uint32" },
+  { shape: [100], box: [32], at: [-8], dtype: "uint32" },
+  { shape: [96], box: [64], at: [70], dtype: "uint8" },
+  { shape: [20, 24], box: [4, 8], at: [3, 5], dtype: "float32" },
+  { shape: [20, 24], box: [8, 16], at: [16, 12], dtype: "uint32" },
+  { shape: [20, 24], box: [8, 16], at: [-3, -5], dtype: "uint32", padding: 32 },
+  { shape: [64, 64], box: [32, 64], at: [1, 3], dtype: "uint16", swizzle: "128B" },
+  { shape: [64, 32], box: [64, 32], at: [0, 0], dtype: "uint16", swizzle: "64B" },
+  { shape: [64, 32], box: [16, 16], at: [50, 16], dtype: "uint16", swizzle: "32B" },
+  { shape: [40, 16], box: [24, 16], at: [-2, 0], dtype: "uint64", swizzle: "128B" },
+  { shape: [30, 40], box: [10, 16], at: [3, 0], dtype: "uint16", elementStrides: [3, 1] },
+  { shape: [5, 6, 16], box: [2, 3, 8], at: [1, 2, 4], dtype: "int32" },
+  { shape: [5, 6, 16], box: [3, 4, 8], at: [4, -2, 12], dtype: "int32" },
+  { shape: [3, 4, 5, 16], box: [2, 2, 3, 16], at: [2, 1, 3, 0], dtype: "float16", swizzle: "32B" },
+  { shape: [2, 3, 4, 5, 8], box: [2, 2, 2, 2, 8], at: [1, -1, 3, 4, 0], dtype: "bfloat16" },
+];
+
+/** Returns the case in CUDA's order of dimensions, the bytes of its tensor, and its options. */
+function describe({ shape, box, at, padding = 0, ...options }: Case) {
+  const elementBytes =
+    ({ uint8: 1, uint16: 2, float16: 2, bfloat16: 2, uint64: 8 } as const)[options.dtype as "uint8"] ?? 4;
+  const reversed = shape.toReversed();
+  const strides: number[] = [];
+  for (
+    let stride = reversed[0]! * elementBytes + padding, index = 1;
+    index < shape.length;
+    stride *= reversed[index++]!
+  ) {
+    strides.push(stride);
+  }
+  const copy: BoxCopy = {
+    elementBytes,
+    shape: reversed,
+    strides,
+    box: box.toReversed(),
+    elementStrides: options.elementStrides?.toReversed(),
+    swizzle: Number.parseInt(options.swizzle ?? "0"),
+    at: at.toReversed(),
+  };
+  const byteLength = shape.length === 1 ? shape[0]! * elementBytes : strides.at(-1)! * shape[0]!;
+  return { copy, byteLength, options: { ...options, shape, box, strides: strides.toReversed() } };
+}
+
+function kernelsOf(gpu: CudaDevice) {
+  return gpu.loadModule(tensorKernels);
+}
+
+testOnEachDriver("kernels load boxes of tensors of every dimension into shared memory", async (cuda) => {
+  const gpu = cuda.device(0);
+  using pool = gpu.createPool();
+  using module = kernelsOf(gpu);
+  using out = pool.allocate(sharedBytes);
+  for (const each of cases) {
+    const { copy, byteLength, options } = describe(each);
+    const bytes = pattern(byteLength);
+    using memory = pool.allocate(byteLength);
+    memory.copyFrom(bytes);
+    const map = gpu.createTensorMap(memory, options);
+    const copied = elementsOf(copy).length * copy.elementBytes;
+    module.kernel(`load${each.shape.length}`).launch({ grid: 1, block: 1 }, map, out, copied, ...copy.at);
+    const expected = loadedBox(bytes, copy, new Array(copy.elementBytes).fill(0));
+    assertEquals((await out.read(Uint8Array)).toHex(), expected.toHex(), JSON.stringify(each));
+  }
+});
+
+testOnEachDriver("kernels store boxes of shared memory in tensors of every dimension", async (cuda) => {
+  const gpu = cuda.device(0);
+  using pool = gpu.createPool();
+  using module = kernelsOf(gpu);
+  using source = pool.allocate(sharedBytes);
+  const shared = pattern(sharedBytes, 99);
+  source.copyFrom(shared);
+  for (const each of cases) {
+    const { copy, byteLength, options } = describe(each);
+    const bytes = pattern(byteLength);
+    using memory = pool.allocate(byteLength);
+    memory.copyFrom(bytes);
+    const map = gpu.createTensorMap(memory, options);
+    module.kernel(`store${each.shape.length}`).launch({ grid: 1, block: 1 }, map, source, ...copy.at);
+    const expected = storedBox(bytes, shared, copy);
+    assertEquals((await memory.read(Uint8Array)).toHex(), expected.toHex(), JSON.stringify(each));
+  }
+});
+
+/** The types and operations of reductions, and the new value of an element. */
+const reducers: Readonly<Record<string, (old: bigint, added: bigint, bits: number) => bigint>> = {
+  add: (old, added) => old + added,
+  min: (old, added) => old < added ? old : added,
+  max: (old, added) => old > added ? old : added,
+  inc: (old, added) => old >= added ? 0n : old + 1n,
+  dec: (old, added) => old === 0n || old > added ? added : old - 1n,
+  and: (old, added) => old & added,
+  or: (old, added) => old | added,
+  xor: (old, added) => old ^ added,
+};
+
+testOnEachDriver("kernels reduce boxes of shared memory into tensors", async (cuda) => {
+  const gpu = cuda.device(0);
+  using pool = gpu.createPool();
+  using module = kernelsOf(gpu);
+  using source = pool.allocate(sharedBytes);
+  const shared = new DataView(pattern(sharedBytes, 5).buffer);
+  for (let at = 0; at < sharedBytes; at += 16) shared.setBigUint64(at, BigInt(at % 5));
+  source.copyFrom(shared);
+  const integers = {
+    int32: [Int32Array, 32],
+    uint32: [Uint32Array, 32],
+    int64: [BigInt64Array, 64],
+    uint64: [BigUint64Array, 64],
+  } as const;
+  for (const [dtype, [type, bits]] of Object.entries(integers)) {
+    for (const [operation, reduce] of Object.entries(reducers)) {
+      if (dtype !== "uint32" && (operation === "inc" || operation === "dec")) continue;
+      if (dtype === "int64" && operation === "add") continue;
+      const size = bits / 8;
+      const shape = [6, 64 / size], box = [4, 32 / size], at = [32 / size + 1, 3];
+      const old = pattern(6 * 64, 77);
+      using memory = pool.allocate(old.length);
+      memory.copyFrom(old);
+      const map = gpu.createTensorMap(memory, { shape, box, dtype: dtype as "uint32" });
+      module.kernel(`reduce_${operation}`).launch({ grid: 1, block: 1 }, map, source, ...at);
+      const expected = new type(old.buffer);
+      const given = new type(shared.buffer);
+      const asType = (value: bigint) =>
+        dtype.startsWith("u") ? BigInt.asUintN(bits, value) : BigInt.asIntN(bits, value);
+      for (let row = 0; row < box[0]!; row++) {
+        for (let column = 0; column < box[1]!; column++) {
+          const [x, y] = [at[0]! + column, at[1]! + row];
+          if (x >= shape[1]! || y >= shape[0]!) continue;
+          const index = y * shape[1]! + x;
+          const value = asType(reduce(BigInt(expected[index]!), BigInt(given[row * box[1]! + column]!), bits));
+          (expected as unknown as unknown[])[index] = bits === 64 ? value : Number(value);
+        }
+      }
+      assertEquals((await memory.read(Uint8Array)).toHex(), old.toHex(), `${operation} of ${dtype}`);
+    }
+  }
+});
+
+testOnEachDriver("kernels add floats of shared memory to tensors", async (cuda) => {
+  const gpu = cuda.device(0);
+  using pool = gpu.createPool();
+  using module = kernelsOf(gpu);
+  using source = pool.allocate(sharedBytes);
+  for (
+    const [dtype, type, names] of [
+      ["float16", Float16Array, ["add", "min", "max"]],
+      ["float32", Float32Array, ["add"]],
+      ["float64", Float64Array, ["add"]],
+    ] as const
+  ) {
+    const arrayOf = (numbers: readonly number[]) => new (type as typeof Float32Array)(numbers);
+    const numbers = (numberAt: (index: number) => number) => Array.from({ length: 64 }, (_, index) => numberAt(index));
+    for (const name of names) {
+      const old = arrayOf(numbers((index) => index / 3 - 10));
+      const added = arrayOf(numbers((index) => 7 - index * index / 5));
+      source.copyFrom(added);
+      using memory = pool.allocateArray(type as typeof Float32Array, { shape: [4, 16] });
+      memory.copyFrom(old);
+      const map = gpu.createTensorMap(memory, { box: [4, 16] });
+      module.kernel(`reduce_${name}`).launch({ grid: 1, block: 1 }, map, source, 0, 0);
+      const reduce = { add: (x: number, y: number) => x + y, min: Math.min, max: Math.max }[name];
+      assertEquals(
+        Array.from(await memory.toTypedArray()),
+        Array.from(arrayOf(numbers((index) => reduce(old[index]!, added[index]!)))),
+        `${name} of ${dtype}`,
+      );
+    }
+  }
+});
+
+testOnEachDriver("kernels load pixels of a column, in the mode im2col", async (cuda) => {
+  const gpu = cuda.device(0);
+  using pool = gpu.createPool();
+  using module = kernelsOf(gpu);
+  using out = pool.allocate(sharedBytes);
+  for (
+    const { shape, lower, upper, channels, pixels, at, offsets, elementStrides } of [
+      { shape: [3, 7, 16], lower: [-1], upper: [-1], channels: 8, pixels: 12, at: [4, 2, 0], offsets: [2] },
+      {
+        shape: [2, 6, 5, 8],
+        lower: [-1, -1],
+        upper: [-1, -1],
+        channels: 8,
+        pixels: 25,
+        at: [0, -1, -1, 0],
+        offsets: [1, 2],
+      },
+      {
+        shape: [2, 8, 9, 16],
+        lower: [0, 0],
+        upper: [-2, -2],
+        channels: 8,
+        pixels: 10,
+        at: [8, 0, 2, 1],
+        offsets: [2, 0],
+        elementStrides: [1, 2, 2, 1],
+      },
+      {
+        shape: [2, 3, 4, 5, 8],
+        lower: [0, -1, -1],
+        upper: [0, -1, -1],
+        channels: 8,
+        pixels: 40,
+        at: [4, -1, 0, 1, 0],
+        offsets: [1, 1, 0],
+      },
+    ] as {
+      shape: number[];
+      lower: number[];
+      upper: number[];
+      channels: number;
+      pixels: number;
+      /** Coordinates and offsets in CUDA's order. */
+      at: number[];
+      offsets: number[];
+      elementStrides?: number[];
+    }[]
+  ) {
+    const length = shape.reduce((product, size) => product * size, 1);
+    using array = pool.allocateArray(Uint16Array, { shape });
+    const elements = Uint16Array.from({ length }, (_, index) => index + 1);
+    array.copyFrom(elements);
+    const im2col = { lowerCorner: lower, upperCorner: upper, channels, pixels };
+    const map = gpu.createTensorMap(array, { im2col, ...elementStrides === undefined ? {} : { elementStrides } });
+    const rank = shape.length;
+    module.kernel(`pixels${rank}`).launch({ grid: 1, block: 1 }, map, out, pixels * channels * 2, ...at, ...offsets);
+    // Dimension 0 is that of the channels, and the last one that of the images.
+    const sizes = shape.toReversed(), strides = elementStrides?.toReversed() ?? shape.map(() => 1);
+    const [lowest, highest] = [lower.toReversed(), upper.toReversed()];
+    const expected: number[] = [];
+    const base = at.slice(1);
+    for (let pixel = 0; pixel < pixels; pixel++) {
+      const coordinates = base.map((coordinate, index) => coordinate + (offsets[index] ?? 0));
+      const isInside = coordinates.every((coordinate, index) => coordinate >= 0 && coordinate < sizes[index + 1]!);
+      let row = 0;
+      for (let index = rank - 1; index > 0; index--) row = row * sizes[index]! + coordinates[index - 1]!;
+      for (let channel = 0; channel < channels; channel++) {
+        const c = at[0]! + channel;
+        expected.push(isInside && c < sizes[0]! ? elements[row * sizes[0]! + c]! : 0);
+      }
+      for (let index = 0; index < base.length; index++) {
+        base[index]! += strides[index + 1]!;
+        if (index === base.length - 1 || base[index]! <= sizes[index + 1]! - 1 + highest[index]!) break;
+        base[index] = lowest[index]!;
+      }
+    }
+    const loaded = await out.read(Uint16Array, { length: expected.length });
+    assertEquals(Array.from(loaded), expected, JSON.stringify({ shape, at }));
+  }
+});
+
+testOnEachDriver("a tensor map takes the shape, the dtype and the pitch of its memory", async (cuda) => {
+  const gpu = cuda.device(0);
+  using pool = gpu.createPool();
+  using module = kernelsOf(gpu);
+  using out = pool.allocate(sharedBytes);
+  using rows = pool.allocatePitched(Uint32Array, [40, 10]);
+  const numbers = Uint32Array.from({ length: 400 }, (_, index) => index + 1);
+  rows.copyFrom(numbers);
+  const map = gpu.createTensorMap(rows, { box: [2, 4] });
+  assertEquals([map.dtype, map.shape], ["uint32", [10, 40]]);
+  module.kernel("load2").launch({ grid: 1, block: 1 }, map, out, 32, 36, 9);
+  assertEquals(Array.from(await out.read(Uint32Array, { length: 8 })), [397, 398, 399, 400, 0, 0, 0, 0]);
+  using array = pool.allocateArray(Uint16Array, { shape: [16, 8], dtype: "bfloat16" });
+  array.copyFrom(Uint16Array.from({ length: 128 }, (_, index) => index));
+  const other = gpu.createTensorMap(array, { box: [1, 8], fill: "nan" });
+  assertEquals([other.dtype, other.shape, other.bytes.length], ["bfloat16", [16, 8], 128]);
+  module.kernel("load2").launch({ grid: 1, block: 1 }, other, out, 16, 0, 15);
+  assertEquals(Array.from(await out.read(Uint16Array, { length: 8 })), [120, 121, 122, 123, 124, 125, 126, 127]);
+});
+
+testOnEachDriver("a tensor map can be read from global memory", async (cuda) => {
+  const gpu = cuda.device(0);
+  using pool = gpu.createPool();
+  using array = pool.allocateArray(Uint32Array, { shape: [8, 8] });
+  array.copyFrom(Uint32Array.from({ length: 64 }, (_, index) => index));
+  using memory = pool.allocate(128);
+  memory.copyFrom(gpu.createTensorMap(array, { box: [1, 4] }).bytes);
+  using out = pool.allocate(16);
+  using module = gpu.loadModule(`.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry test(.param .u64 map, .param .u64 out) {
+  .reg .pred %p<2>; .reg .b64 %rd<4>; .reg .b32 %r<4>;
+  .shared .align 128 .b8 sm[16]; .shared .align 8 .b64 bar;
+  ld.param.u64 %rd1, [map]; ld.param.u64 %rd2, [out]; mov.u32 %r1, 2; mov.u32 %r2, 3;
+  mbarrier.init.shared.b64 [bar], 1; fence.mbarrier_init.release.cluster;
+  prefetch.tensormap [%rd1];
+  mbarrier.arrive.expect_tx.shared.b64 _, [bar], 16;
+  cp.async.bulk.prefetch.tensor.2d.L2.global.tile [%rd1, {%r1, %r2}];
+  cp.async.bulk.tensor.2d.shared::cta.global.tile.mbarrier::complete_tx::bytes [sm], [%rd1, {%r1, %r2}], [bar];
+WAIT:
+  mbarrier.try_wait.parity.shared.b64 %p1, [bar], 0;
+  @!%p1 bra WAIT;
+  cp.async.bulk.global.shared::cta.bulk_group [%rd2], [sm], 16;
+  cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;
+  ret;
+}`.replace(".version 8.0", ".version 8.6"));
+  module.kernel("test").launch({ grid: 1, block: 1 }, memory, out);
+  assertEquals(Array.from(await out.read(Uint32Array)), [26, 27, 28, 29]);
+});
+
+testOnEachDriver("what is wrong with a tensor map is said", (cuda) => {
+  const gpu = cuda.device(0);
+  using pool = gpu.createPool();
+  using array = pool.allocateArray(Float32Array, { shape: [16, 20] });
+  const refusal = (options: unknown, memory: unknown = array) =>
+    assertThrows(() => gpu.createTensorMap(memory as typeof array, options as TensorMapOptions)).message;
+  for (
+    const [options, message] of [
+      [{}, "give either the size of the box, as in { box: [64, 64] }, or im2col"],
+      [{ box: [4] }, "Cannot use [4] as a tensor map's box: give an array of 2 numbers"],
+      [{ box: [4, 257] }, "the box has 257, and whole numbers from 1 to 256 are possible"],
+      [{ box: [4, 5] }, "a row of the box has 20 bytes, which is not a multiple of 16"],
+      [{ box: [4, 16], swizzle: "32B" }, 'a row of the box has 64 bytes, and the swizzle "32B" allows at most 32'],
+      [{ box: [4, 4], swizzle: "96B" }, 'Cannot use "96B" as a tensor map\'s swizzle: give one of "none", "32B"'],
+      [{ box: [4, 4], dtype: "float23" }, "as a tensor map's dtype"],
+      [
+        { box: [4, 4], shape: [17, 20] },
+        "the tensor has 1360 bytes from its first element on, and the memory has 1280",
+      ],
+      [{ box: [4, 4], shape: [16, 5], dtype: "uint16" }, "which is not a multiple of 16"],
+      [{ box: [4, 4], fill: "nan", dtype: "uint32" }, "elements of type uint32 cannot be NaN"],
+      [{ box: [1, 1, 1, 1, 1, 4], shape: [1, 1, 1, 1, 1, 4] }, "the shape has 6 dimensions, and 1 to 5 are possible"],
+      [{ bocks: [4, 4] }, 'the option "bocks"'],
+    ] as const
+  ) assertEquals(refusal(options).includes(message), true, `${refusal(options)}: ${message}`);
+  assertEquals(refusal({ box: [4] }, new Float32Array(4)).includes("of a Float32Array: give a DeviceBuffer"), true);
+  assertThrows(
+    () => new TensorMap(undefined as never, undefined as never),
+    TypeError,
+    "use CudaDevice.createTensorMap",
+  );
+  const map = gpu.createTensorMap(array, { box: [4, 4] });
+  array.free();
+  assertThrows(() => map.bytes, ReferenceError, "freed");
+});
