@@ -1,5 +1,6 @@
 /**
- * All forms of `mma` of the tensor cores of sm_80 to sm_90, with the last operand of those with a sparse A.
+ * All forms of `mma` and `wmma.mma` of the tensor cores of sm_80 to sm_90, with the last operand of those with a sparse
+ * A.
  *
  * @module
  */
@@ -58,4 +59,29 @@ export const forms: readonly string[] = [
       });
     })
   ),
+];
+
+const usual = ["m16n16k16", "m8n32k16", "m32n8k16"];
+
+/** The instructions of `wmma` with their modifiers. */
+export const fragmentForms: readonly string[] = [
+  ...usual.flatMap((shape, index) =>
+    ["f32.f32", "f16.f16", "f32.f16", "f16.f32"].map((types, other) => {
+      const layouts = ["row.col", "col.row", "row.row", "col.col"][(index + other) % 4]!;
+      return `wmma.mma.sync.aligned.${layouts}.${shape}.${types}`;
+    })
+  ),
+  ...usual.flatMap((shape) => [
+    `wmma.mma.sync.aligned.row.col.${shape}.f32.bf16.bf16.f32`,
+    `wmma.mma.sync.aligned.col.row.${shape}.s32.s8.s8.s32`,
+    `wmma.mma.sync.aligned.row.col.${shape}.s32.u8.u8.s32.satfinite`,
+  ]),
+  "wmma.mma.sync.aligned.row.col.m16n16k8.f32.tf32.tf32.f32",
+  "wmma.mma.sync.aligned.col.row.m16n16k8.f32.tf32.tf32.f32",
+  "wmma.mma.sync.aligned.row.col.m8n8k4.f64.f64.f64.f64",
+  "wmma.mma.sync.aligned.col.row.m8n8k4.rz.f64.f64.f64.f64",
+  "wmma.mma.sync.aligned.row.col.m8n8k32.s32.s4.s4.s32",
+  "wmma.mma.sync.aligned.row.col.m8n8k32.s32.u4.u4.s32.satfinite",
+  "wmma.mma.xor.popc.sync.aligned.row.col.m8n8k128.s32.b1.b1.s32",
+  "wmma.mma.and.popc.sync.aligned.row.col.m8n8k128.s32.b1.b1.s32",
 ];

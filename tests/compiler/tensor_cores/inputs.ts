@@ -13,6 +13,13 @@ export class Random {
     this.#state = seed >>> 0;
   }
 
+  /** The generator for a class of inputs of a form. */
+  static of(text: string, kind: InputClass): Random {
+    let seed = 0x811c_9dc5;
+    for (const character of `${text} ${kind}`) seed = Math.imul(seed ^ character.charCodeAt(0), 0x0100_0193);
+    return new Random(seed);
+  }
+
   /** A number from 0 to 2^32 - 1. */
   next(): number {
     this.#state = (this.#state + 0x9e37_79b9) >>> 0;
@@ -28,7 +35,7 @@ export class Random {
 }
 
 /** The classes of inputs. */
-export const classes = ["small", "bits", "cancel", "spread", "zeros", "extremes", "special"] as const;
+export const classes = ["small", "bits", "cancel", "spread", "zeros", "extremes", "special", "limits"] as const;
 export type InputClass = typeof classes[number];
 
 /** Returns an element of a class, in the low bits. */
@@ -65,6 +72,12 @@ export function element(random: Random, kind: InputClass, name: FormatName): num
         () => compose(all - 1, fraction & ~1),
         () => compose(bias, fraction),
       ][random.below(6)]!();
+    case "limits":
+      // Sums near the largest f32: products of 2^100 to 2^106, which f16 does not have.
+      if (name === "f32") return compose(all - 1, 2 ** mantissa - 1 - random.below(4));
+      return random.below(4) === 0
+        ? compose(exponent < 8 ? all - 1 - random.below(2) : bias + 50 + random.below(4), random.below(2) * fraction)
+        : compose(0, 0);
     case "special":
       return random.below(24) !== 0
         ? compose(bias - 3 + random.below(6), fraction)
@@ -87,7 +100,8 @@ export function integerElement(random: Random, kind: InputClass, name: IntegerNa
     case "zeros":
       return random.below(3) === 0 ? any : 0;
     case "extremes":
-    case "special": {
+    case "special":
+    case "limits": {
       const most = 2 ** (bits - 1);
       const near = [most - 1, most, most * 2 - 1, 0, any][random.below(5)]!;
       return bits === 32 && random.below(2) === 0
@@ -124,6 +138,8 @@ export function doubleElement(random: Random, kind: InputClass): bigint {
         () => compose(1023, fraction),
         () => compose(500 + random.below(1000), fraction),
       ][random.below(6)]!();
+    case "limits":
+      return compose(2046 - random.below(60), fraction);
     case "special":
       return random.below(8) !== 0
         ? compose(1020 + random.below(6), fraction)

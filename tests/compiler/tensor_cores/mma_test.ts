@@ -2,21 +2,13 @@ import { assertEquals } from "@std/assert";
 import { test } from "node:test";
 import { allocate, load, shadowOf } from "../compiler_device.ts";
 import { classes, Random } from "./inputs.ts";
-import { forms } from "./forms.ts";
-import {
-  expectedOf,
-  formOf,
-  inputsOf,
-  problemOf,
-  productKernel,
-  readResult,
-  wordsOf,
-  writeFragments,
-} from "./problems.ts";
+import { forms, fragmentForms } from "./forms.ts";
+import { programOf } from "./program.ts";
+import { expectedOf, formOf, problemOf, productKernel, readResult, wordsOf, writeFragments } from "./problems.ts";
 import { isLong } from "../../support/test.ts";
 
 /** The number of products of each class of inputs. */
-const count = isLong ? 20 : 1;
+const count = isLong ? 2 : 1;
 /** Forms of each kind. The long run has all. */
 const usual = new Set([
   "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32",
@@ -32,29 +24,32 @@ const usual = new Set([
   "mma.sp.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32 1",
   "mma.sp.sync.aligned.m16n8k16.row.col.f32.tf32.tf32.f32 1",
   "mma.sp::ordered_metadata.sync.aligned.m16n8k64.row.col.satfinite.s32.s4.s4.s32 0",
+  "wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32",
+  "wmma.mma.sync.aligned.col.row.m8n32k16.f16.f16",
+  "wmma.mma.sync.aligned.col.row.m32n8k16.s32.s8.s8.s32",
+  "wmma.mma.sync.aligned.row.col.m16n16k8.f32.tf32.tf32.f32",
+  "wmma.mma.sync.aligned.row.col.m8n8k32.s32.u4.u4.s32.satfinite",
 ]);
 
-for (const [number, text] of forms.entries()) {
+for (const text of [...forms, ...fragmentForms]) {
   if (!isLong && !usual.has(text)) continue;
   const form = formOf(text);
   test(`${text} computes what tensor cores compute, to the bit`, () => {
-    const words = wordsOf(form), inputs = 32 * inputsOf(form);
-    const module = load(productKernel(form));
-    for (const [index, kind] of classes.entries()) {
-      const random = new Random(100 * number + index);
+    const { inputs, outputs, kernel, write, read } = programOf(form);
+    const module = load(kernel);
+    for (const kind of classes) {
+      const random = Random.of(text, kind);
       const problems = Array.from({ length: count }, () => problemOf(form, kind, random));
-      const source = allocate(4 * inputs * count), out = allocate(4 * 32 * words.d * count);
+      const source = allocate(4 * inputs * count), out = allocate(4 * outputs * count);
       const view = ({ bytes }: typeof out) => new Uint32Array(bytes.buffer, bytes.byteOffset, bytes.byteLength / 4);
-      problems.forEach((problem, index) => {
-        writeFragments(form, problem, view(source).subarray(index * inputs, (index + 1) * inputs));
-      });
+      problems.forEach((problem, index) => write(problem, view(source).subarray(index * inputs, (index + 1) * inputs)));
       module.run("product", {
         grid: [count, 1, 1],
         block: [32, 1, 1],
         parameters: [{ type: "u64", value: out.address }, { type: "u64", value: source.address }],
       });
       problems.forEach((problem, index) => {
-        const got = readResult(form, view(out).subarray(index * 32 * words.d, (index + 1) * 32 * words.d));
+        const got = read(view(out).subarray(index * outputs, (index + 1) * outputs));
         assertEquals(got, expectedOf(form, problem), `${kind}, problem ${index}`);
       });
     }

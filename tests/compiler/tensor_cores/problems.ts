@@ -41,7 +41,9 @@ export function formOf(instruction: string): ProductForm {
   const [text = "", selector] = instruction.split(" ");
   const [, m, n, k] = /\.m(\d+)n(\d+)k(\d+)/.exec(text)!.map(Number);
   const modifiers = text.split(".");
-  const [d, a, b, c] = modifiers.filter((modifier) => modifier in bitsOf) as ElementName[];
+  const types = modifiers.filter((modifier) => modifier in bitsOf) as ElementName[];
+  // `wmma.mma` names only D and C if A and B are f16.
+  const [d, a, b, c] = types.length === 2 ? [types[0], "f16", "f16", types[1]] as const : types;
   const isOfQuads = text.includes(".m8n8k4.") && a === "f16";
   const layouts = modifiers.filter((modifier) => modifier === "row" || modifier === "col");
   return {
@@ -52,7 +54,7 @@ export function formOf(instruction: string): ProductForm {
 }
 
 /** The size of an element in a register, in bits. */
-const bitsOf: Readonly<Record<ElementName, number>> = {
+export const bitsOf: Readonly<Record<ElementName, number>> = {
   ...{ f64: 64, f32: 32, s32: 32, tf32: 32, f16: 16, bf16: 16 },
   ...{ e4m3: 8, e5m2: 8, s8: 8, u8: 8, s4: 4, u4: 4, b1: 1 },
 };
@@ -162,7 +164,8 @@ export function productKernel(form: ProductForm): string {
 `;
 }
 
-type Matrix = Uint32Array | BigUint64Array;
+/** The elements of a matrix, row after row, as bits. */
+export type Matrix = Uint32Array | BigUint64Array;
 
 /** The elements of matrices, row after row, as bits. */
 export interface Problem {
@@ -296,6 +299,12 @@ export function expectedOf(form: ProductForm, problem: Problem): Matrix {
     const formats = { a: a as FormatName, b: b as FormatName, d: d as "f16" | "f32", cFormat: form.c as "f16" | "f32" };
     if (layouts !== undefined) return quadSum(...numbers, { ...formats, c });
     if (bitsOf[a] === 8) return splitSum(...numbers, { ...formats, c });
+    if (text.startsWith("wmma") && a === "tf32") {
+      const half = (elements: readonly number[], first: number) => elements.slice(first, first + 4);
+      const [left, right] = numbers;
+      const first = blockSum(half(left, 0), half(right, 0), { ...formats, c });
+      return blockSum(half(left, 4), half(right, 4), { ...formats, c: first });
+    }
     return blockSum(...numbers, { ...formats, c });
   });
   return d === "f64" ? BigUint64Array.from(elements as bigint[]) : Uint32Array.from(elements as number[]);

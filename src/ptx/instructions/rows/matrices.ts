@@ -7,7 +7,7 @@ import type { InstructionRow, InstructionTraits } from "../instruction_traits.ts
 import { onFirstUse, row, type Rows } from "./row.ts";
 
 /** The names of the instruction table's rows for products of matrices. */
-export type MatrixProductName = "mma" | "mma.quads" | "mma.sp";
+export type MatrixProductName = "mma" | "mma.quads" | "mma.sp" | `wmma.${"load" | "store" | "mma"}`;
 
 /** The traits of products of matrices: each thread has its own part of the operands and results. */
 const product: InstructionTraits = { effects: [], synchronization: "lanes" };
@@ -27,6 +27,29 @@ const integers: typeof floats = [
   ["<d:s32>.<a:s4|u4>.<b:s4|u4>.<c:s32>", "m8n8k32|m16n8k32|m16n8k64", "m16n8k64|m16n8k128"],
 ];
 
+const space = "<space:global|shared|shared::cta>?";
+const layout = "<layout:row|col>";
+const shapes = { usual: "m16n16k16|m8n32k16|m32n8k16", tf32: "m16n16k8", f64: "m8n8k4", s4: "m8n8k32", b1: "m8n8k128" };
+/** The fragments that `wmma.load` loads: which matrix, its layout, the shapes and the elements. */
+const loaded: readonly (readonly [matrix: string, layout: string, shapes: string, elements: string])[] = [
+  ["a|b", layout, shapes.usual, "f16|bf16|s8|u8"],
+  ["a|b", layout, shapes.tf32, "tf32"],
+  ["a|b", layout, shapes.f64, "f64"],
+  ["a", "row", shapes.s4, "s4|u4"],
+  ["b", "col", shapes.s4, "s4|u4"],
+  ["a", "row", shapes.b1, "b1"],
+  ["b", "col", shapes.b1, "b1"],
+];
+/** The elements of C and D, and the shapes. */
+const accumulators: readonly (readonly [shapes: string, elements: string])[] = [
+  [shapes.usual, "f16|f32|s32"],
+  [shapes.tf32, "f32"],
+  [shapes.f64, "f64"],
+  [`${shapes.s4}|${shapes.b1}`, "s32"],
+];
+const loads: InstructionTraits = { effects: ["reads", "observes"], synchronization: "lanes" };
+const stores: InstructionTraits = { effects: ["writes"], synchronization: "lanes" };
+
 /** Returns the instruction table's rows for products of matrices. */
 export const matrixProductRows: () => Rows<MatrixProductName> = onFirstUse((): Rows<MatrixProductName> => {
   const dense = (syntax: string): InstructionRow =>
@@ -35,6 +58,7 @@ export const matrixProductRows: () => Rows<MatrixProductName> = onFirstUse((): R
     const metadata = "<metadata:sp|sp::ordered_metadata>";
     return row(`mma.${metadata}.sync.aligned.${syntax} d, a, b, c, e, selector`, "9.7.14.6.3", product);
   };
+  const fragments = (syntax: string): InstructionRow => row(`wmma.mma.${syntax} d, a, b, c`, "9.7.14.4", product);
   return {
     mma: [
       ...floats.map(([types, shapes]) => dense(`<shape:${shapes}>.row.col.${types}`)),
@@ -50,6 +74,33 @@ export const matrixProductRows: () => Rows<MatrixProductName> = onFirstUse((): R
     "mma.sp": [
       ...floats.map(([types, , shapes]) => sparse(`<shape:${shapes}>.row.col.${types}`)),
       ...integers.map(([types, , shapes]) => sparse(`<shape:${shapes}>.row.col.satfinite?.${types}`)),
+    ],
+    "wmma.load": [
+      ...loaded.map(([matrix, layout, shapes, elements]) => {
+        const syntax = `wmma.load.<matrix:${matrix}>.sync.aligned.${layout}.<shape:${shapes}>.${space}`;
+        return row(`${syntax}.<element:${elements}> d, [a] [, stride]`, "9.7.14.4", loads);
+      }),
+      ...accumulators.map(([shapes, elements]) => {
+        const syntax = `wmma.load.<matrix:c>.sync.aligned.${layout}.<shape:${shapes}>.${space}`;
+        return row(`${syntax}.<element:${elements}> d, [a] [, stride]`, "9.7.14.4", loads);
+      }),
+    ],
+    "wmma.store": accumulators.map(([shapes, elements]) => {
+      const syntax = `wmma.store.<matrix:d>.sync.aligned.${layout}.<shape:${shapes}>.${space}`;
+      return row(`${syntax}.<element:${elements}> [a], b [, stride]`, "9.7.14.4", stores);
+    }),
+    "wmma.mma": [
+      ...[
+        `<shape:${shapes.usual}>.<d:f16|f32>.<c:f16|f32>`,
+        `<shape:${shapes.usual}>.<d:f32>.<a:bf16>.<b:bf16>.<c:f32>`,
+        `<shape:${shapes.tf32}>.<d:f32>.<a:tf32>.<b:tf32>.<c:f32>`,
+        `<shape:${shapes.f64}>.<rounding:rn|rz|rm|rp>?.<d:f64>.<a:f64>.<b:f64>.<c:f64>`,
+        `<shape:${shapes.usual}>.<d:s32>.<a:s8>.<b:s8>.<c:s32>.satfinite?`,
+        `<shape:${shapes.usual}>.<d:s32>.<a:u8>.<b:u8>.<c:s32>.satfinite?`,
+      ].map((rest) => fragments(`sync.aligned.<aLayout:row|col>.<bLayout:row|col>.${rest}`)),
+      fragments(`sync.aligned.row.col.<shape:${shapes.s4}>.<d:s32>.<a:s4>.<b:s4>.<c:s32>.satfinite?`),
+      fragments(`sync.aligned.row.col.<shape:${shapes.s4}>.<d:s32>.<a:u4>.<b:u4>.<c:s32>.satfinite?`),
+      fragments(`<operation:xor|and>.popc.sync.aligned.row.col.<shape:${shapes.b1}>.<d:s32>.<a:b1>.<b:b1>.<c:s32>`),
     ],
   };
 });

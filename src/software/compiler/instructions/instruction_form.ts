@@ -3,6 +3,7 @@ import { typeNamed } from "../../../ptx/instructions/scalar_types.ts";
 import { type Rows, WrittenRow } from "../../../ptx/instructions/rows/row.ts";
 import type { RegisterShadows } from "../checks/register_shadows.ts";
 import type { GangEmitter } from "../simd/gang_emitter.ts";
+import type { InsertedInstructions } from "../../../ptx/analysis/inserted_instructions.ts";
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
 import type { InstructionRow, InstructionTraits } from "../../../ptx/instructions/instruction_traits.ts";
 import type { SuspensionRequest } from "../../abi/launch_record.ts";
@@ -63,15 +64,23 @@ export interface SuspendingInstruction {
   gathersWarp?(instruction: ResolvedInstruction): boolean;
 }
 
+/** An instruction that stands for several others. */
+export interface ExpandedInstruction {
+  /** Adds the instructions that compute the same. */
+  expand(instruction: CompiledInstruction, inserted: InsertedInstructions<InstructionForm>): void;
+}
+
 /** A row of the instruction table: one form of an instruction, with its syntax, traits and lowering. */
 export interface InstructionForm extends InstructionRow {
   /**
    * The function that emits the instruction's code. Undefined if the instruction is control flow, suspends the thread,
-   * or is not supported.
+   * stands for other instructions, or is not supported.
    */
   readonly emit: Emit | undefined;
   /** How the instruction suspends the thread. Undefined if the instruction does not suspend. */
   readonly suspending: SuspendingInstruction | undefined;
+  /** The instructions that the instruction stands for. Undefined if it is compiled itself. */
+  readonly expansion: ExpandedInstruction | undefined;
   /** The reason why the device does not support the instruction. Undefined if the instruction is supported. */
   readonly refusal: string | undefined;
   /** Whether the form is not valid PTX. If so, a module that uses it is rejected as a whole, as on a GPU. */
@@ -80,10 +89,10 @@ export interface InstructionForm extends InstructionRow {
 }
 
 /**
- * How an instruction is compiled: a function that emits its code, a description of how it suspends the thread, or
- * "control flow".
+ * How an instruction is compiled: a function that emits its code, a description of how it suspends the thread, other
+ * instructions, or "control flow".
  */
-export type Lowering = Emit | SuspendingInstruction | "control flow";
+export type Lowering = Emit | SuspendingInstruction | ExpandedInstruction | "control flow";
 
 /** The lowering of one or more rows, with the traits that only the compiler uses. */
 export interface LoweredRow extends Pick<LoweringTraits, "validity" | "gangForm"> {
@@ -150,6 +159,7 @@ export function instructionForm(
 class Form extends WrittenRow<LoweringTraits> implements InstructionForm {
   readonly emit: Emit | undefined;
   readonly suspending: SuspendingInstruction | undefined;
+  readonly expansion: ExpandedInstruction | undefined;
   readonly refusal: string | undefined;
   readonly isInvalid: boolean;
   readonly refusedFor?: string;
@@ -164,10 +174,11 @@ class Form extends WrittenRow<LoweringTraits> implements InstructionForm {
       isInvalid?: boolean | undefined;
     },
   ) {
-    const suspending = typeof lowering === "object" ? lowering : undefined;
+    const suspending = typeof lowering === "object" && "request" in lowering ? lowering : undefined;
     super(syntax, section, { traits: { ...known, ...traits }, flow: suspending === undefined ? flow : "suspend" });
     this.emit = typeof lowering === "function" ? lowering : undefined;
     this.suspending = suspending;
+    this.expansion = typeof lowering === "object" && "expand" in lowering ? lowering : undefined;
     this.refusal = refusal;
     this.isInvalid = isInvalid;
     if (refusedFor !== undefined) this.refusedFor = refusedFor;

@@ -120,6 +120,7 @@ import { gangLoad, gangStore } from "./gangs/gang_memory.ts";
 import { atomicWide, loadWide, moveWide, storeWide } from "./integers/wide_instructions.ts";
 import { allocateOnStack, restoreStack, saveStack } from "./call_instructions.ts";
 import { loadMatrices, storeMatrices, transposeMatrix } from "./memory/matrix_instructions.ts";
+import { loadFragment, storeFragment } from "./memory/matrix_fragments.ts";
 import { matrixProduct } from "./memory/matrix_products.ts";
 import { type MatrixProductName, matrixProductRows } from "../../../ptx/instructions/rows/matrices.ts";
 import {
@@ -434,6 +435,9 @@ const matrixProductLowerings = onFirstUse((): Lowerings<MatrixProductName> => ({
   mma: { lowering: matrixProduct, validity: "emitted" },
   "mma.quads": { lowering: matrixProduct, validity: "emitted" },
   "mma.sp": { lowering: matrixProduct, validity: "emitted" },
+  "wmma.load": loadFragment,
+  "wmma.store": storeFragment,
+  "wmma.mma": { lowering: matrixProduct, validity: "emitted" },
 }));
 
 const videoLowerings = onFirstUse((): Lowerings<VideoName> => ({

@@ -9,7 +9,7 @@
 import type { RefusalReason } from "../typing/find_form.ts";
 import { type InstructionForm, instructionForm } from "./instruction_form.ts";
 
-const noTensorCores = "of the instructions of tensor cores, only mma is supported";
+const noTensorCores = "of the instructions of tensor cores, only mma and wmma are supported";
 const noTextures = "poolpass has no textures and surfaces";
 const noClusters = "there are no clusters of several blocks";
 const needsBlackwell = "it needs a GPU of sm_100 or newer, and this device is one of sm_90";
@@ -17,7 +17,6 @@ const needsBlackwell = "it needs a GPU of sm_100 or newer, and this device is on
 /** Opcodes that the device does not support at all, with the reasons and the sections of the manual. */
 export const refusedOpcodes: ReadonlyMap<string, RefusalReason> = new Map(
   ([
-    ["wmma", "9.7.14.4", noTensorCores],
     ["wgmma", "9.7.15", noTensorCores],
     ["tcgen05", "9.7.16", noTensorCores],
     ["tld4", "9.7.10.4", noTextures],

@@ -108,7 +108,9 @@ export class CompiledBodyResolver extends BodyResolver<InstructionForm> {
   }
 
   protected override addInstruction(instruction: CompiledInstruction): void {
-    if (instruction.form.flow === "call") this.#addCall(instruction);
+    const { form: { flow, expansion }, line, predicate } = instruction;
+    if (flow === "call") this.#addCall(instruction);
+    else if (expansion !== undefined) expansion.expand(instruction, this.#inserted(line, predicate));
     else super.addInstruction(instruction);
   }
 

@@ -1,5 +1,6 @@
 /**
- * `mma`: the threads of a warp together compute a product of matrices. PTX ISA, sections 9.7.14.5.14 and 9.7.14.6.3.
+ * `mma` and `wmma.mma`: the threads of a warp together compute a product of matrices. PTX ISA, sections 9.7.14.4.5,
+ * 9.7.14.5.14 and 9.7.14.6.3.
  *
  * Each thread leaves its fragments in memory, and waits until all threads of the warp have arrived. The first thread
  * that resumes computes the product for the warp. Then each thread takes its fragment of the result.
@@ -28,8 +29,8 @@ export const matrixProduct: SuspendingInstruction = {
   },
   request: (e, i) => {
     const { product, places } = placed(i);
-    for (const [index, part] of (["a", "b", "c"] as const).entries()) {
-      leaveFragment(e, registersOf(e, i.operands[index + 1], { product, part }), {
+    for (const part of ["a", "b", "c"] as const) {
+      leaveFragment(e, registersOf(e, i, { product, part }), {
         type: typeOf(product, part),
         at: places[part],
       });
@@ -48,7 +49,7 @@ export const matrixProduct: SuspendingInstruction = {
       batchFunction(e.warpFunctions, [{ product, places }], { hasShadows: e.shadows !== undefined }),
     ).end();
     const type = typeOf(product, "d");
-    registersOf(e, i.operands[0], { product, part: "d" }).forEach((register, index) => {
+    registersOf(e, i, { product, part: "d" }).forEach((register, index) => {
       const at = fragmentsBegin + places.d + type.bits / 8 * index;
       e.assign(register, type, () => e.getFixed("saved").memory(load(type), at));
       const shadow = shadowType(type);
@@ -67,17 +68,26 @@ function load({ value }: ScalarType): MemoryOpName {
   return `${value}Load`;
 }
 
+/** Whether an instruction is `wmma.mma`. */
+function usesFragments({ choices }: ResolvedInstruction): boolean {
+  return choices.has("mma");
+}
+
 /** The product that an instruction computes. */
-function productOf({ choices, operands }: Pick<ResolvedInstruction, "choices" | "operands">): MatrixProduct {
+function productOf(i: ResolvedInstruction): MatrixProduct {
+  const { choices, operands } = i;
   const [, m, n, k] = /^m(\d+)n(\d+)k(\d+)$/.exec(choices.get("shape")!)!.map(Number);
   const chosen = <Value>(name: string) => choices.get(name) as Value;
   const product = {
     ...{ m: m!, n: n!, k: k! },
-    ...{ a: chosen<"f16">("a"), b: chosen<"f16">("b"), c: chosen<"f32">("c"), d: chosen<"f32">("d") },
+    ...{ a: chosen<"f16" | undefined>("a") ?? "f16", b: chosen<"f16" | undefined>("b") ?? "f16" },
+    ...{ c: chosen<"f32">("c"), d: chosen<"f32">("d") },
     ...choices.has("satfinite") ? { saturates: true } as const : {},
     ...choices.has("operation") ? { operation: chosen<"and">("operation") } : {},
     ...choices.has("rounding") ? { rounding: chosen<"rn">("rounding") } : {},
   };
+  // wmma multiplies tf32 in two steps.
+  if (usesFragments(i)) return choices.get("a") === "tf32" ? { ...product, blockDepth: 4 } : product;
   const selector = operands[5];
   if (choices.has("metadata")) {
     return { ...product, selector: selector?.kind === "integer" ? Number(selector.value) : -1 };
@@ -107,11 +117,14 @@ function placed(i: ResolvedInstruction): PlacedProduct {
 /** Returns the registers of a fragment. Reports a compilation error if their number is wrong. */
 function registersOf(
   e: FunctionEmitter,
-  operand: ResolvedOperand | undefined,
+  i: ResolvedInstruction,
   { product, part }: { product: MatrixProduct; part: "a" | "b" | "c" | "d" },
 ): readonly ResolvedOperand[] {
-  const count = fragmentWords(product)[part] / (typeOf(product, part).bits / 32);
-  if (operand?.kind === "vector" && operand.elements.length === count) return operand.elements;
+  const operand = i.operands[["d", "a", "b", "c"].indexOf(part)];
+  const needed = fragmentWords(product)[part] / (typeOf(product, part).bits / 32);
+  // Fragments of f16 in wmma have eight registers. Those that are not needed have copies.
+  const count = usesFragments(i) && (part === "a" || part === "b") && product.a === "f16" ? 8 : needed;
+  if (operand?.kind === "vector" && operand.elements.length === count) return operand.elements.slice(0, needed);
   if (operand?.kind === "register" && count === 1) return [operand];
   return e.fail(`it needs a vector of ${count} ${count === 1 ? "register" : "registers"}`);
 }

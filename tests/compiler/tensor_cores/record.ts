@@ -1,0 +1,83 @@
+// Records what tensor cores compute: deno run -A tests/compiler/tensor_cores/record.ts FOLDER [--driver cuda]
+// [--elements 1000000] [--only TEXT] [--compare FILE]
+//
+// Writes products.json to FOLDER, with the hashes of all instructions' results; it belongs beside this file. Also writes
+// products.bin, which has the results of the first problems of each class and locates differences, and is not kept.
+// With --compare, prints the instructions and classes whose hashes differ from those in FILE. With --only, records only
+// the instructions that contain TEXT.
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { Buffer } from "node:buffer";
+import process from "node:process";
+import { parseArgs } from "node:util";
+import { open } from "../../../mod.ts";
+import { classes } from "./inputs.ts";
+import { forms, fragmentForms } from "./forms.ts";
+import { formOf } from "./problems.ts";
+import { programOf } from "./program.ts";
+import { hashesOf, type RecordedHashes, type Recording, type RunProducts } from "./recording.ts";
+
+/** The number of problems of each class in products.bin. */
+const kept = 4;
+
+const { values: options, positionals: [folder] } = parseArgs({
+  args: process.argv.slice(2),
+  options: {
+    driver: { type: "string", default: "cuda" },
+    elements: { type: "string", default: "1000000" },
+    only: { type: "string", default: "" },
+    compare: { type: "string" },
+  },
+  allowPositionals: true,
+});
+if (folder === undefined) {
+  console.error("Usage: deno run -A tests/compiler/tensor_cores/record.ts FOLDER [--driver cuda] [--elements 1000000]");
+  process.exit(2);
+}
+mkdirSync(folder, { recursive: true });
+const before = options.compare === undefined
+  ? undefined
+  : JSON.parse(readFileSync(options.compare, "utf8")) as Recording;
+
+using cuda = open({ driver: options.driver as "cuda" | "software" });
+const gpu = cuda.device(0);
+using stream = gpu.createStream();
+using pool = gpu.createPool();
+const run: RunProducts = async (kernel, { input, problems, outputs }) => {
+  using module = gpu.loadModule(kernel);
+  using source = pool.allocate(input.byteLength, stream);
+  using out = pool.allocate(4 * outputs * problems, stream);
+  source.copyFrom(input, stream);
+  module.kernel("product").launch({ grid: problems, block: 32, stream }, out, source);
+  return await out.read(Uint32Array);
+};
+
+const elements = Number(options.elements);
+const hashes: Record<string, RecordedHashes> = {};
+const results: Uint8Array[] = [];
+let differences = 0;
+for (const text of [...forms, ...fragmentForms].filter((text) => text.includes(options.only))) {
+  const { outputs } = programOf(formOf(text));
+  const onResults = (words: Uint32Array) => {
+    const { buffer, byteOffset } = words;
+    results.push(new Uint8Array(buffer.slice(byteOffset, byteOffset + 4 * outputs * kept)));
+  };
+  try {
+    const found = hashes[text] = await hashesOf(text, run, { elements, onResults });
+    const expected = before?.hashes[text];
+    classes.forEach((kind, index) => {
+      if (expected === undefined) return;
+      const isSame = before!.elements === elements
+        ? expected.all[index] === found.all[index]
+        : expected.first[index] === found.first[index];
+      if (isSame) return;
+      differences++;
+      console.log(`${text}: other results of the class ${kind}`);
+    });
+  } catch (error) {
+    console.log(`${text}: ${(error as Error).message.slice(0, 300)}`);
+  }
+}
+const recording: Recording = { device: gpu.name, elements, hashes };
+writeFileSync(`${folder}/products.json`, JSON.stringify(recording, undefined, 1));
+writeFileSync(`${folder}/products.bin`, Buffer.concat(results));
+console.log(`${Object.keys(hashes).length} instructions on ${gpu.name}, ${differences} differences`);
