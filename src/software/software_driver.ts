@@ -160,6 +160,7 @@ export class SoftwareDriver implements Driver {
     for (const managed of this.#memory.managed) managed.release();
     this.#virtualMemory.close();
     this.#textures.close();
+    hostMemory.staging.releaseUnused();
     if (keepMemory) keptMemories.push(linearMemory);
     else hostMemory.close();
     this.#kernels.close();

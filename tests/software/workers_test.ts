@@ -273,6 +273,40 @@ test("copies and fills of rows in a stream that goes on while this thread is bus
   assertEquals(await play(threads), await play(1));
 });
 
+test("a stream goes on while this thread is busy with copies from arrays that are not page-locked", async () => {
+  await withThreads(threads, (cuda) => {
+    const gpu = cuda.device(0);
+    using stream = gpu.createStream();
+    using pool = gpu.createPool();
+    using buffer = pool.allocate(4 * 64 * 64, stream);
+    using host = cuda.allocateHost(4 * 64 * 64);
+    const words = new Uint32Array(host.buffer);
+    const kernel = gpu.loadModule(programs["in loops"]!).kernel("kernel");
+    const numbers = Uint32Array.from({ length: 64 * 64 }, (_, index) => index);
+    const { free } = gpu.memoryInfo();
+    kernel.launch({ grid: 64, block: 64, stream }, buffer, 3000);
+    buffer.copyFrom(numbers, stream);
+    buffer.pitched(Uint32Array, [10, 20], { pitch: 256 }).copyFrom(numbers.subarray(0, 200), stream);
+    buffer.copyTo(host, stream);
+    const expected = numbers.map((number) =>
+      number % 64 < 10 && number < 20 * 64 ? (number >> 6) * 10 + number % 64 : number
+    );
+    // What is copied is what was there at the call.
+    numbers.fill(0);
+    const start = performance.now();
+    while (Atomics.load(words, 64 * 64 - 1) !== 64 * 64 - 1 && performance.now() - start < 30_000);
+    assertEquals(words, expected);
+    stream.synchronize();
+    assert(free - gpu.memoryInfo().free < 2 ** 20);
+    // What does not fit is copied, too.
+    using large = pool.allocate(2 ** 26, stream);
+    large.copyFrom(new Uint8Array(2 ** 26).fill(3), stream);
+    large.subarray(2 ** 26 - 4).copyTo(host, stream);
+    stream.synchronize();
+    assertEquals(words[0], 0x03030303);
+  });
+});
+
 test("a stream goes on while this thread is busy if a launch needs more memory than those before", async () => {
   const ptx = (localBytes: number) =>
     kernelOf(

@@ -43,6 +43,14 @@ import type { Textures } from "./textures.ts";
 /** The maximum number of bytes, values or rows that a copy or fill processes before other streams may run. */
 const sliceLength = 2 ** 20;
 
+/** Options of a copy. */
+interface CopyOptions {
+  /** Called with each part of the source that was copied. Only the main thread can then copy. */
+  readonly onPart?: ((part: Uint8Array) => void) | undefined;
+  /** Called when the copy is done or dropped. */
+  readonly release?: (() => void) | undefined;
+}
+
 /** The functions that enqueue copies and fills for a driver. */
 class Copies {
   readonly #core: DriverCore;
@@ -79,7 +87,19 @@ class Copies {
    */
   fromHost(stream: Stream, to: Uint8Array, from: Uint8Array): void {
     const isRead = stream.capture === undefined && !this.#hostMemory.isLocked(from);
-    this.copy(stream, to, isRead ? new Uint8Array(from) : this.#hostMemory.bytesOf(from));
+    const { bytes, release } = isRead ? this.readNow(from) : { bytes: this.#hostMemory.bytesOf(from) };
+    this.copy(stream, to, bytes, { release });
+  }
+
+  /**
+   * Copies an array of the program, to linear memory if other threads may then copy it to a device.
+   *
+   * @returns the copy, and what to call when it is not needed anymore
+   */
+  readNow(array: Uint8Array): { readonly bytes: Uint8Array; readonly release?: (() => void) | undefined } {
+    const isShared = this.#core.sharing()?.workers.areReady === true;
+    const staged = isShared ? this.#core.hostMemory.staging.stage(array) : undefined;
+    return staged ?? { bytes: new Uint8Array(array) };
   }
 
   /**
@@ -95,7 +115,7 @@ class Copies {
       isFound = true;
       onUninitialized(part.byteOffset - from.byteOffset + first);
     });
-    const work = this.copy(stream, this.#hostMemory.bytesOf(to), from, onPart);
+    const work = this.copy(stream, this.#hostMemory.bytesOf(to), from, { onPart });
     if (work !== undefined && !this.#hostMemory.isLocked(to)) this.#core.scheduler.runUntil(() => work.done);
   }
 
@@ -103,18 +123,18 @@ class Copies {
    * Enqueues a copy. CUDA leaves the result of copies between overlapping ranges undefined; here, the result is as if
    * the whole source were read before any byte is written.
    */
-  copy(stream: Stream, to: Uint8Array, from: Uint8Array, onPart?: (part: Uint8Array) => void): Work | undefined {
-    return this.#core.submit(stream, this.copyOperation(to, from, onPart));
+  copy(stream: Stream, to: Uint8Array, from: Uint8Array, options: CopyOptions = {}): Work | undefined {
+    return this.#core.submit(stream, this.copyOperation(to, from, options));
   }
 
   /** Returns the operation of a copy. */
-  copyOperation(to: Uint8Array, from: Uint8Array, onPart?: (part: Uint8Array) => void): GraphOperation {
+  copyOperation(to: Uint8Array, from: Uint8Array, { onPart, release }: CopyOptions = {}): GraphOperation {
     const { byteLength } = to;
     const isBackward = to.buffer === from.buffer && to.byteOffset > from.byteOffset;
     const ofNode = { type: graphNodeType.memcpy, memory: this.#stateOf(to, from) };
     const isShared = onPart === undefined && this.#isLinear(to) && this.#isLinear(from);
     const transfer = isShared ? copyOf(to, from) : undefined;
-    return this.#inSlices(ofNode, { length: byteLength, transfer }, (begin, end) => {
+    return this.#inSlices(ofNode, { length: byteLength, transfer, release }, (begin, end) => {
       const [first, last] = isBackward ? [byteLength - end, byteLength - begin] : [begin, end];
       const source = from.subarray(first, last);
       to.set(source, first);
@@ -131,11 +151,12 @@ class Copies {
   copyRowsOperation(
     to: Uint8Array,
     from: Uint8Array,
-    { copy, ofProgram = [to, from], onRow }: {
+    { copy, ofProgram = [to, from], onRow, release }: {
       readonly copy: CopiedRows;
       /** The ends that are memory of the program. Arrays are not. */
       readonly ofProgram?: readonly Uint8Array[];
       readonly onRow?: ((row: Uint8Array) => void) | undefined;
+      readonly release?: (() => void) | undefined;
     },
   ): GraphOperation {
     const { destination, source, width, height, depth } = copy;
@@ -145,7 +166,7 @@ class Copies {
     const transfer = isShared ? copyOfRows(to, from, copy) : undefined;
     return this.#inSlices(
       ofNode,
-      { length: count, maximum: Math.max(1, Math.floor(sliceLength / width)), transfer },
+      { length: count, maximum: Math.max(1, Math.floor(sliceLength / width)), transfer, release },
       (begin, end) => {
         for (let row = begin; row < end; row++) {
           const first = beginOfRow(row, height, source), at = beginOfRow(row, height, destination);
@@ -167,7 +188,7 @@ class Copies {
   ): void {
     const isOfHost = ({ memory }: PitchedMemory) => typeof memory !== "bigint" && !this.#hostMemory.isLocked(memory);
     const isRead = stream.capture === undefined && isOfHost(copy.source);
-    const from = isRead ? new Uint8Array(ends.from) : ends.from;
+    const { bytes: from, release } = isRead ? this.readNow(ends.from) : { bytes: ends.from };
     let isFound = false;
     const onRow = onUninitialized && ((row: Uint8Array) => {
       const first = isFound ? undefined : this.#shadow?.firstUninitialized(row);
@@ -175,7 +196,7 @@ class Copies {
       isFound = true;
       onUninitialized(row.byteOffset - from.byteOffset + first);
     });
-    const operation = this.copyRowsOperation(ends.to, from, { copy, onRow });
+    const operation = this.copyRowsOperation(ends.to, from, { copy, onRow, release });
     const work = this.#core.submit(stream, { ...operation, fixed });
     if (work !== undefined && isOfHost(copy.destination)) this.#core.scheduler.runUntil(() => work.done);
   }
@@ -188,8 +209,10 @@ class Copies {
   ): void {
     const isPageable = ({ host }: ArrayCopyEnd) => host !== undefined && !this.#hostMemory.isLocked(host);
     const isRead = stream.capture === undefined && isPageable(from);
-    const operation = this.copyRowsOperation(to.bytes, isRead ? new Uint8Array(from.bytes) : from.bytes, {
+    const { bytes, release } = isRead ? this.readNow(from.bytes) : { bytes: from.bytes };
+    const operation = this.copyRowsOperation(to.bytes, bytes, {
       copy: { ...copy, destination: to, source: from },
+      release,
       ofProgram: [to, from].filter(({ isArray }) => !isArray).map(({ bytes }) => bytes),
     });
     const work = this.#core.submit(stream, operation);
@@ -236,10 +259,16 @@ class Copies {
    * time slice.
    *
    * @param options.transfer the same, for other threads. Undefined if only the main thread can do it
+   * @param options.release called when the work is done or dropped. An operation that has it is enqueued once
    */
   #inSlices(
     ofNode: Omit<GraphOperation, "enqueue">,
-    { length, maximum = sliceLength, transfer }: { length: number; maximum?: number; transfer?: Transfer | undefined },
+    { length, maximum = sliceLength, transfer, release }: {
+      length: number;
+      maximum?: number;
+      transfer?: Transfer | undefined;
+      release?: (() => void) | undefined;
+    },
     slice: (begin: number, end: number) => void,
   ): GraphOperation {
     const enqueue = (stream: Stream): Work => {
@@ -249,12 +278,13 @@ class Copies {
         return sharing && SharedTransfer.begin(transfer!, { after: jobs }, sharing);
       };
       const isLong = () => takesLong(transfer!) && this.#core.sharing()?.workers.areReady === true;
+      const shared = length === 0 ? { delegate: passing } : transfer && { delegate, takesLong: isLong };
       return this.#core.scheduler.enqueue(stream, () => {
         const end = Math.min(done + maximum, length);
         slice(done, end);
         done = end;
         return done === length;
-      }, length === 0 ? { delegate: passing } : transfer && { delegate, takesLong: isLong });
+      }, release === undefined ? shared : { ...shared, release });
     };
     return { ...ofNode, enqueue };
   }
@@ -480,7 +510,8 @@ export function copyAndFillCalls(
         const { bytes } = endOf(source, byteLength, { device, call, flags: read });
         const isReadNow = attributes.sourceAccessOrder === sourceAccessOrder.duringCall ||
           typeof source !== "bigint" && !core.hostMemory.has(source.buffer);
-        copies.copy(target, to.bytes, isReadNow ? new Uint8Array(bytes) : bytes);
+        const { bytes: from, release } = isReadNow ? copies.readNow(bytes) : { bytes };
+        copies.copy(target, to.bytes, from, { release });
       }
     },
     memcpyHtoDAsync(device, destination, source, stream) {

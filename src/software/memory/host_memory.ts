@@ -11,6 +11,7 @@ import type { SoftwareAllocation } from "./allocations.ts";
 import type { LinearMemory } from "./linear_memory.ts";
 import { wholePages } from "./memory_layout.ts";
 import { RegisteredMemory } from "./registered_memory.ts";
+import { StagingMemory } from "./staging_memory.ts";
 
 const pageByteLength = 4096n;
 /** The first of the addresses for memory whose own cannot be found: no address of a program. */
@@ -33,6 +34,8 @@ export class LockedMemory implements SoftwareAllocation {
 
 /** The page-locked host memory of a driver. */
 export class HostMemory {
+  /** The memory for copies of arrays that are not page-locked. */
+  readonly staging: StagingMemory;
   readonly #linearMemory: LinearMemory;
   /** The page-locked memory of each buffer. Undefined for plain buffers, which are located outside of linear memory. */
   readonly #allocated = new Map<ArrayBufferLike, LockedMemory | undefined>();
@@ -44,6 +47,7 @@ export class HostMemory {
 
   constructor(linearMemory: LinearMemory) {
     this.#linearMemory = linearMemory;
+    this.staging = new StagingMemory(linearMemory);
   }
 
   /**
