@@ -18,6 +18,12 @@ export interface WorkerThreads {
   receiveMessageOnPort(port: WorkerPort): { readonly message: unknown } | undefined;
 }
 
+/**
+ * The maximum number of workers that a worker starts. In Deno, a worker that another one starts waits half a second for a
+ * debugger, as all of them do at the same time, and starting it takes about 50 ms. Few levels are ready sooner.
+ */
+export const mostStarted = 4;
+
 /** A worker thread. */
 interface WorkerThread {
   on(event: "error", callback: (error: unknown) => void): void;
@@ -34,7 +40,9 @@ export interface WorkerPort {
 export interface WorkerData {
   /** The program of all workers. */
   readonly source: string;
-  /** The number of the worker, counted from 0. It starts the workers `2 * index + 1` and `2 * index + 2`. */
+  /**
+   * The number of the worker, counted from 0. It starts up to `mostStarted` others, from `mostStarted * index + 1` on.
+   */
   readonly index: number;
   /** The channels of the worker and of all workers that it starts, directly or not, by their numbers. */
   readonly ports: ReadonlyMap<number, WorkerPort>;

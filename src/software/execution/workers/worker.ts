@@ -17,7 +17,14 @@ import type { RunKernel, RunnableGangs } from "../modules/kernel_versions.ts";
 import type { RunnableKernel } from "../modules/module_loader.ts";
 import { ResidentBlocks } from "../residency/resident_blocks.ts";
 import { Job, JobBoard, type JobFields, jobKinds } from "./job_board.ts";
-import { type FromWorker, type SentKernel, type ToWorker, type WorkerData, workerThreads } from "./messages.ts";
+import {
+  type FromWorker,
+  mostStarted,
+  type SentKernel,
+  type ToWorker,
+  type WorkerData,
+  workerThreads,
+} from "./messages.ts";
 import { Pace } from "../launching/pace.ts";
 import { runBlocks } from "./claimed_blocks.ts";
 import { Progress } from "./progress.ts";
@@ -79,8 +86,7 @@ const deviceMemory: HostFunctionParts["linearMemory"] = {
 
 /** Starts the workers that this one is to start, each with the channels of those that it starts in turn. */
 function startOthers(): void {
-  for (const index of [2 * worker + 1, 2 * worker + 2]) {
-    if (!ports.has(index)) continue;
+  for (let index = mostStarted * worker + 1; index <= mostStarted * (worker + 1) && ports.has(index); index++) {
     const theirs = new Map([...ports].filter(([other]) => isStartedBy(index, other)));
     const workerData = { ...threads.workerData, index, ports: theirs };
     try {
@@ -95,7 +101,7 @@ function startOthers(): void {
 
 /** Whether a worker is the given one, or is started by it, directly or not. */
 function isStartedBy(index: number, other: number): boolean {
-  while (other > index) other = (other - 1) >> 1;
+  while (other > index) other = Math.floor((other - 1) / mostStarted);
   return other === index;
 }
 
