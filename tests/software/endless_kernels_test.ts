@@ -1,5 +1,6 @@
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { test } from "node:test";
+import { sliceMilliseconds } from "../../src/software/execution/launching/pace.ts";
 import { SoftwareDriver } from "../../src/software/software_driver.ts";
 import { Cuda } from "../../src/objects/cuda.ts";
 import { Session } from "../../src/session.ts";
@@ -37,11 +38,14 @@ for (const [what, body] of Object.entries(loops)) {
     const [used, free] = [pool.allocate(4, stream), pool.allocate(4, other)];
     const module = gpu.loadModule(moduleOf(body));
     module.kernel("endless").launch({ grid: 1, block: 64, stream }, used);
+    const launched = performance.now();
     const controller = new AbortController();
     const aborted = assertRejects(() => stream.finished({ signal: controller.signal }), DOMException);
     free.fill(7, other);
     await other.finished();
     assertEquals(await free.read(Uint8Array, { stream: other }), new Uint8Array(4).fill(7));
+    // The message only names a kernel that has run for a time slice.
+    while (performance.now() - launched < 2 * sliceMilliseconds) await new Promise((resolve) => setImmediate(resolve));
     controller.abort();
     const { message, name } = await aborted;
     assertEquals(name, "AbortError");
