@@ -5,6 +5,7 @@
  * @module
  */
 import { type Coordinates, type LaunchRecord, schedulerOf, stopIfDeadlocked } from "./launch_state.ts";
+import type { BlockScheduler } from "../scheduling/block_scheduler.ts";
 import type { RunnableGangs } from "../modules/kernel_versions.ts";
 
 /** Runs blocks of a launch on the calling thread. */
@@ -79,14 +80,17 @@ function gangRunner(launch: LaunchRecord, { compiled, gangs, threads }: Runnable
   const record = launch.ranges.launch.begin;
   const gangsPerBlock = block[0] * block[1] * block[2] / compiled.width;
   const { local, saved } = launch.gangMemory(compiled);
-  const scheduler = schedulerOf(launch, {
-    kernel: compiled,
-    shared: launch.ranges.shared.begin,
-    threads: launch.ranges.threads.begin,
-    saved,
-    local,
-    run: threads,
-  });
+  // Created when a gang first diverges at a barrier, because that takes as long as many short blocks.
+  let scheduler: BlockScheduler | undefined;
+  const createScheduler = () =>
+    schedulerOf(launch, {
+      kernel: compiled,
+      shared: launch.ranges.shared.begin,
+      threads: launch.ranges.threads.begin,
+      saved,
+      local,
+      run: threads,
+    });
   launch.resumeLines = compiled.resumeLines;
   let begun = 0;
   let diverged = 0;
@@ -103,7 +107,8 @@ function gangRunner(launch: LaunchRecord, { compiled, gangs, threads }: Runnable
     begun += rounds * gangsPerBlock;
     diverged += launch.get("divergences");
     if (stopped === last) return last;
-    stopIfDeadlocked(() => scheduler.finishBlock());
+    const created = scheduler ??= createScheduler();
+    stopIfDeadlocked(() => created.finishBlock());
     return stopped + 1;
   };
   return {

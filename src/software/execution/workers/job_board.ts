@@ -326,9 +326,11 @@ export class Job {
   /** Returns the fields. Must be called by a thread that has joined. */
   fields(): JobFields {
     const { words } = this.#board;
-    return Object.fromEntries(
-      jobFields.map((name, index) => [name, words[this.#fields + index]! >>> 0]),
-    ) as unknown as JobFields;
+    const fields: Partial<Record<keyof JobFields, number>> = {};
+    for (let index = 0; index < jobFields.length; index++) {
+      fields[jobFields[index]!] = words[this.#fields + index]! >>> 0;
+    }
+    return fields as JobFields;
   }
 
   /** The number of the job among all jobs. */

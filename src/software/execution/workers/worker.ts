@@ -184,8 +184,8 @@ class JobRunner {
   /** The blocks that wait for each other. Undefined if there are none. */
   #residents: ResidentBlocks | undefined;
 
-  constructor(job: Job) {
-    const fields = this.fields = job.fields();
+  constructor(job: Job, fields: JobFields) {
+    this.fields = fields;
     const { kernel, gang } = kernelOf(fields.kernel);
     this.job = job;
     this.#launch = new LaunchRecord(kernel, {
@@ -288,8 +288,8 @@ class TransferRunner {
   readonly isStuck = false;
   readonly #job: Job;
 
-  constructor(job: Job) {
-    this.fields = job.fields();
+  constructor(job: Job, fields: JobFields) {
+    this.fields = fields;
     this.#job = job;
   }
 
@@ -304,7 +304,8 @@ class TransferRunner {
 }
 
 function runnerOf(job: Job): JobRunner | TransferRunner {
-  return job.fields().kind === jobKinds.launch ? new JobRunner(job) : new TransferRunner(job);
+  const fields = job.fields();
+  return fields.kind === jobKinds.launch ? new JobRunner(job, fields) : new TransferRunner(job, fields);
 }
 
 /** The blocks of a job that no thread has claimed. */
