@@ -472,8 +472,8 @@ export class Scheduler {
       last!.next = work;
     }
     stream.last = work;
-    if (work.takesLong) delegateMore(stream, passing());
-    else if (isFirst || stream.lastDelegated?.delegated !== undefined) delegateMore(stream);
+    if (isFirst || stream.lastDelegated?.delegated !== undefined) delegateMore(stream);
+    else if (work.takesLong) delegateMore(stream, passing());
     this.#schedule();
     return work;
   }
