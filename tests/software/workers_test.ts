@@ -544,6 +544,21 @@ test("the last thread that leaves a job wakes others for the next, also if it fo
   assertEquals(board.opened, opened + 2);
 });
 
+test("opening a job wakes few workers, which wake the others, and no more than there are blocks", async () => {
+  const board = new JobBoard();
+  let woken = 0;
+  for (let worker = 0; worker < 6; worker++) {
+    Promise.resolve(Atomics.waitAsync(board.words, 0, board.opened).value).then(() => woken++);
+  }
+  const wokenBy = async (index: number, end: number) => {
+    const before = woken;
+    new Job(board, index).open({ threads: 6 }, { first: 0, end, workers: 6 });
+    for (let turn = 0; turn < 1000 || woken === before; turn++) await new Promise((resolve) => setImmediate(resolve));
+    return woken - before;
+  };
+  assertEquals([await wokenBy(0, 1), await wokenBy(1, 100)], [1, 2]);
+});
+
 test("no more threads join a job than may run it", () => {
   const board = new JobBoard();
   const jobs = [0, 1, 2].map(() => new Job(board, 5));

@@ -11,6 +11,12 @@ import { pause } from "../../../support/waiting/timer.ts";
 /** The maximum number of jobs that are open at once. */
 export const jobCount = 512;
 
+/**
+ * The number of workers that a thread wakes at once. Each of them wakes others when it finds work, so that the thread
+ * that opens a job continues sooner, and that no more are woken than can run the job.
+ */
+export const wokenAtOnce = 2;
+
 /** The words before the jobs. */
 const header = {
   /** Increased whenever a job is opened. Idle workers wait for it to change. */
@@ -196,10 +202,10 @@ export class JobBoard {
     Atomics.sub(this.words, header.idle, 1);
   }
 
-  /** Wakes an idle worker. Returns false if no worker is idle. */
-  wakeIdle(): boolean {
+  /** Wakes idle workers. Returns false if no worker is idle. */
+  wakeIdle(count = 1): boolean {
     if (Atomics.load(this.words, header.idle) === 0) return false;
-    Atomics.notify(this.words, header.opened, 1);
+    Atomics.notify(this.words, header.opened, count);
     return true;
   }
 
@@ -213,12 +219,12 @@ export class JobBoard {
     return Atomics.load(this.words, header.places);
   }
 
-  /** Counts a job that is opened, and wakes workers. */
+  /** Counts a job that is opened, and wakes the first of the workers that are to run it. They wake the others. */
   noteOpened(index: number, workers: number): void {
     if (index >= this.places) Atomics.store(this.words, header.places, index + 1);
     Atomics.add(this.words, header.openJobs, 1);
     Atomics.add(this.words, header.opened, 1);
-    Atomics.notify(this.words, header.opened, workers);
+    Atomics.notify(this.words, header.opened, Math.min(workers, wokenAtOnce));
   }
 
   noteClosed(): void {
@@ -291,7 +297,7 @@ export class Job {
    * Opens the job for workers, with the blocks from `first` to `end` (exclusive). Only the main thread may call this, and
    * only if the job is closed.
    *
-   * @param workers the number of workers to wake
+   * @param workers the maximum number of workers to wake
    */
   open(fields: Partial<JobFields>, { first, end, workers }: { first: number; end: number; workers: number }): void {
     const { words } = this.#board;
@@ -305,7 +311,7 @@ export class Job {
       Atomics.store(words, this.#state + state[word], 0);
     }
     Atomics.store(words, this.#state + state.open, 1);
-    this.#board.noteOpened(this.index, workers);
+    this.#board.noteOpened(this.index, Math.min(workers, end - first));
   }
 
   /** Lets all threads leave the job soon. */

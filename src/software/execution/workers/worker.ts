@@ -16,7 +16,7 @@ import { type BlockSource, type Coordinates, LaunchRecord } from "../launching/l
 import type { RunKernel, RunnableGangs } from "../modules/kernel_versions.ts";
 import type { RunnableKernel } from "../modules/module_loader.ts";
 import { ResidentBlocks } from "../residency/resident_blocks.ts";
-import { Job, JobBoard, type JobFields, jobKinds } from "./job_board.ts";
+import { Job, JobBoard, type JobFields, jobKinds, wokenAtOnce } from "./job_board.ts";
 import {
   type FromWorker,
   mostStarted,
@@ -376,6 +376,7 @@ function runJobs(): "none" | "some" | "stuck" {
         if (job.isOver) progress.advance();
         continue;
       }
+      if (!job.isFull) board.wakeIdle(wokenAtOnce);
     }
     hasRun = true;
     const start = performance.now();
