@@ -28,6 +28,7 @@ import { type FunctionDeclaration, PtxError, type PtxModule } from "../../ptx/sy
 import { generateKernel, type GeneratorContext } from "./codegen/code_generator.ts";
 import { hasFusedMultiplyAdd } from "./webassembly/engine_features.ts";
 import { contractKernel } from "./contraction/contract.ts";
+import { joinProducts } from "./contraction/join_products.ts";
 import { defaultStackBytes, type EmitOptions } from "./codegen/function_emitter.ts";
 import { helperCount, helperFunctions, importedFunctions } from "./helpers/helper_functions.ts";
 import { usesHeap } from "./instructions/host_calls.ts";
@@ -315,7 +316,7 @@ function compileKernel(
     }),
     module,
   });
-  const resolved = isOptimized ? contractKernel(written, module.instructions) : written;
+  const resolved = isOptimized ? joinProducts(contractKernel(written, module.instructions)) : written;
   const { sharedBytes } = resolved;
   limit(kernel, { space: "shared", bytes: sharedBytes, maximum: maximumSharedBytes });
   try {

@@ -151,6 +151,9 @@ export interface GeneratorContext {
  */
 const mostSavedRegisters = 2 ** 17;
 
+/** The size of a cache line, in bytes. */
+const cacheLineBytes = 64;
+
 /**
  * Compiles a kernel to a WebAssembly function named `name`. If that function is too large, or its control flow nests too
  * deeply, the kernel is divided into parts, each of which becomes a function, and the function named `name` calls them.
@@ -497,7 +500,12 @@ class KernelGenerator {
       bytesOf: (resolved) => this.#functions.get(resolved)!.savedBytes,
       addressed: this.#context.addressed,
     });
-    return depth.byteLength + savedHeader.byteLength + (depth.isUnbounded ? this.#context.options.stackBytes : 0);
+    const bytes = depth.byteLength + savedHeader.byteLength +
+      (depth.isUnbounded ? this.#context.options.stackBytes : 0);
+    if (this.#productBytes === 0) return bytes;
+    // The fragments of a warp are read together, so they should not share few of a cache's sets.
+    const lines = Math.ceil(bytes / cacheLineBytes);
+    return cacheLineBytes * (lines % 2 === 0 ? lines + 1 : lines);
   }
 
   /**

@@ -25,6 +25,8 @@ export interface ProductBlock {
   readonly k: number;
   /** The number of elements of a row of A in the workspace. */
   readonly depth: number;
+  /** The number of rows of B in the workspace. */
+  readonly rows: number;
   readonly c: "f16" | "f32";
   readonly d: "f16" | "f32";
   /** Whether each element of A is multiplied by an element of a row of B that the workspace names. */
@@ -38,18 +40,18 @@ const leastTop = { narrow: -100, wide: -300 } as const;
 
 const nan = { f32: 0x7fff_ffff, f16: 0x7fff } as const;
 
-/** The parameters of a block's functions: the workspace, the first element along K, and the offsets of C and D. */
-const space = 0, first = 1, c = 2, d = 3;
+/** The parameters of a block's functions. */
+const space = 0, a = 1, b = 2, first = 3, c = 4, d = 5;
 
 /**
- * Returns a function that computes a block. Its parameters are the workspace, the index of the block's first element in
- * rows of A, the offsets of C and D (which may be equal), and the flags of the operands.
+ * Returns a function that computes a block. Its parameters are the workspace, the offsets of A and B, the index of the
+ * block's first element in rows of A, the offsets of C and D (which may be equal), and the flags of the operands.
  */
 export function blockFunction(functions: WarpFunctions, block: ProductBlock): number {
   return functions.indexOf(`block ${JSON.stringify(block)}`, () => {
-    const f = new FunctionWriter(["i32", "i32", "i32", "i32", "i32"]);
+    const f = new FunctionWriter(["i32", "i32", "i32", "i32", "i32", "i32", "i32"]);
     const { code } = f;
-    const flags = 4;
+    const flags = 6;
     const special = functions.indexOf(`special ${JSON.stringify(block)}`, () => writeSpecial(block));
     const variant = (range: "narrow" | "wide") =>
       functions.indexOf(`${range} ${JSON.stringify(block)}`, () => new BlockWriter(block, range).write());
@@ -59,7 +61,8 @@ export function blockFunction(functions: WarpFunctions, block: ProductBlock): nu
     );
     code.get(flags).ops("i32Or").i32(operandFlags.special).ops("i32And").set(isSpecial);
     const callWith = (index: number) => {
-      code.get(space).get(first).get(c).get(d).call(index);
+      for (const parameter of [space, a, b, first, c, d]) code.get(parameter);
+      code.call(index);
     };
     // Where C and D are the same, the elements that are not finite must be found first.
     code.get(isSpecial).ifUnlikely();
@@ -79,7 +82,7 @@ export function blockFunction(functions: WarpFunctions, block: ProductBlock): nu
 
 /** Writes the sums of a block's products. */
 class BlockWriter {
-  readonly #f = new FunctionWriter(["i32", "i32", "i32", "i32"]);
+  readonly #f = new FunctionWriter(["i32", "i32", "i32", "i32", "i32", "i32"]);
   readonly #block: ProductBlock;
   readonly #isWide: boolean;
   readonly #truncate = hasRelaxedTruncation() ? "i32x4RelaxedTruncF32x4S" : "i32x4TruncSatF32x4S";
@@ -93,28 +96,29 @@ class BlockWriter {
     const { m, n, depth } = this.#block;
     const f = this.#f;
     const { code } = f;
-    const a = f.local(), aExponents = f.local(), b = f.local(), bExponents = f.local(), sources = f.local();
-    const cAt = f.local(), dAt = f.local();
-    code.get(space).get(first).i32(2).ops("i32Shl", "i32Add").set(a);
-    code.get(space).get(first).i32(1).ops("i32Shl", "i32Add").tee(aExponents).set(sources);
+    const aValues = f.local(), aExponents = f.local(), bValues = f.local(), bExponents = f.local();
+    const sources = f.local(), cAt = f.local(), dAt = f.local();
+    code.get(a).get(first).i32(2).ops("i32Shl", "i32Add").set(aValues);
+    code.get(a).get(first).i32(1).ops("i32Shl", "i32Add").set(aExponents);
+    code.get(space).get(first).i32(1).ops("i32Shl", "i32Add").set(sources);
     code.get(c).set(cAt).get(d).set(dAt);
     f.loop(m, () => {
-      code.get(space).set(b).get(space).set(bExponents);
+      code.get(b).set(bValues).get(b).set(bExponents);
       if (!this.#block.isSparse) {
-        code.get(space).get(first).i32(4 * n).ops("i32Mul", "i32Add").set(b);
-        code.get(space).get(first).i32(2 * n).ops("i32Mul", "i32Add").set(bExponents);
+        code.get(b).get(first).i32(4 * n).ops("i32Mul", "i32Add").set(bValues);
+        code.get(b).get(first).i32(2 * n).ops("i32Mul", "i32Add").set(bExponents);
       }
       const columns = () => {
-        this.#writeRow({ a, aExponents, b, bExponents, sources, cAt, dAt });
+        this.#writeRow({ aValues, aExponents, bValues, bExponents, sources, cAt, dAt });
         const advance = (local: number, bytes: number) => code.get(local).i32(bytes).ops("i32Add").set(local);
-        advance(b, 32);
+        advance(bValues, 32);
         advance(bExponents, 16);
         advance(cAt, 32);
         advance(dAt, 32);
       };
       if (n === 8) columns();
       else f.loop(n / 8, columns);
-      code.get(a).i32(4 * depth).ops("i32Add").set(a);
+      code.get(aValues).i32(4 * depth).ops("i32Add").set(aValues);
       code.get(aExponents).i32(2 * depth).ops("i32Add").set(aExponents);
       code.get(sources).i32(2 * depth).ops("i32Add").set(sources);
     });
@@ -122,16 +126,17 @@ class BlockWriter {
   }
 
   /** Writes the sums of eight adjacent elements of a row of D. */
-  #writeRow({ a, aExponents, b, bExponents, sources, cAt, dAt }: {
-    readonly a: number;
+  #writeRow({ aValues, aExponents, bValues, bExponents, sources, cAt, dAt }: {
+    readonly aValues: number;
     readonly aExponents: number;
-    readonly b: number;
+    readonly bValues: number;
     readonly bExponents: number;
     readonly sources: number;
     readonly cAt: number;
     readonly dAt: number;
   }): void {
-    const { k, n, isSparse } = this.#block;
+    const { k, m, n, depth, rows, isSparse } = this.#block;
+    const exponentsAt = { a: 4 * m * depth, b: 4 * rows * n } as const;
     const f = this.#f;
     const { code } = f;
     const top = f.local("v128"), ofProducts = f.local("v128");
@@ -147,9 +152,9 @@ class BlockWriter {
       return 0;
     };
     const pushExponents = (index: number) => {
-      code.get(aExponents).splat("v128Load16Splat", workspace.aExponents + 2 * index);
+      code.get(aExponents).loadNumber("v128Load16Splat", exponentsAt.a + 2 * index);
       const offset = pushRow(bExponents, index, 2);
-      code.v128Load(workspace.bExponents + offset).simd("i16x8Add");
+      code.v128Load(exponentsAt.b + offset).simd("i16x8Add");
     };
     for (let index = 0; index < k; index++) {
       pushExponents(index);
@@ -184,12 +189,12 @@ class BlockWriter {
         pushExponents(index);
         code.set(exponents);
       }
-      code.get(a).splat("v128Load32Splat", workspace.a + 4 * index);
+      code.get(aValues).loadNumber("v128Load32Splat", 4 * index);
       if (this.#isWide) this.#toSignificand();
       code.set(element);
       [0, 1].forEach((half) => {
-        const offset = pushRow(b, index, 4);
-        code.v128Load(workspace.b + offset + 16 * half);
+        const offset = pushRow(bValues, index, 4);
+        code.v128Load(offset + 16 * half);
         if (this.#isWide) {
           this.#toSignificand();
           code.get(element).simd("f32x4Mul");
@@ -405,7 +410,7 @@ function writeIsSpecial({ c: format, m, n }: ProductBlock): FunctionDefinition {
 function writeSpecial(
   { m, n, k, depth, c: cFormat, d: dFormat, isSparse }: ProductBlock,
 ): FunctionDefinition {
-  const f = new FunctionWriter(["i32", "i32", "i32", "i32"]);
+  const f = new FunctionWriter(["i32", "i32", "i32", "i32", "i32", "i32"]);
   const { code } = f;
   const sum = f.local("f32"), value = f.local("f32"), row = f.local(), column = f.local(), at = f.local();
   const aAt = f.local(), bAt = f.local(), source = f.local(), bits = f.local();
@@ -429,16 +434,16 @@ function writeSpecial(
     classify();
     code.set(sum);
   }
-  code.get(space).get(row).i32(4 * depth).ops("i32Mul", "i32Add").get(first).i32(2).ops("i32Shl", "i32Add").set(aAt);
-  code.get(space).get(column).i32(2).ops("i32Shl", "i32Add").set(bAt);
+  code.get(a).get(row).i32(4 * depth).ops("i32Mul", "i32Add").get(first).i32(2).ops("i32Shl", "i32Add").set(aAt);
+  code.get(b).get(column).i32(2).ops("i32Shl", "i32Add").set(bAt);
   if (!isSparse) code.get(bAt).get(first).i32(4 * n).ops("i32Mul", "i32Add").set(bAt);
   code.get(space).get(row).i32(2 * depth).ops("i32Mul", "i32Add").get(first).i32(1).ops("i32Shl", "i32Add").set(source);
   f.loop(k, () => {
-    code.get(sum).get(aAt).memory("f32Load", workspace.a);
+    code.get(sum).get(aAt).memory("f32Load");
     classify();
     code.get(bAt);
     if (isSparse) code.get(source).memory("i32Load16U", workspace.sources).i32(2).ops("i32Shl", "i32Add");
-    code.memory("f32Load", workspace.b);
+    code.memory("f32Load");
     classify();
     code.ops("f32Mul", "f32Add").set(sum);
     code.get(aAt).i32(4).ops("i32Add").set(aAt);

@@ -39,13 +39,13 @@ export function loopOverLanes(
   });
 }
 
-/** Writes code that pushes `space + (group * perGroup + member * perMember)`. */
+/** Writes code that pushes `begin + group * perGroup + member * perMember`. */
 export function pushPlace(
   { code }: FunctionWriter,
   { group, member }: { group: number; member: number },
-  { perGroup, perMember }: { perGroup: number; perMember: number },
+  { begin = space, perGroup, perMember }: { begin?: number; perGroup: number; perMember: number },
 ): void {
-  code.get(space);
+  code.get(begin);
   code.get(group).i32(perGroup).ops("i32Mul", "i32Add");
   code.get(member).i32(perMember).ops("i32Mul", "i32Add");
 }
@@ -68,8 +68,9 @@ export function registersOfOperand({ count, depth, bits }: { count: number; dept
 }
 
 /**
- * Returns a function that converts an operand's fragments. Its parameters are the workspace and the offset of the
- * fragments; it returns the operand's flags.
+ * Returns a function that converts an operand's fragments. Its parameters are the workspace, the offset of the fragments
+ * and the offset of the operand in linear memory, where the values precede the exponents; it returns the operand's
+ * flags.
  */
 export function floatReader(functions: WarpFunctions, operand: FloatFragments): number {
   return functions.indexOf(`read ${JSON.stringify(operand)}`, () => writeFloatReader(operand));
@@ -78,8 +79,9 @@ export function floatReader(functions: WarpFunctions, operand: FloatFragments): 
 function writeFloatReader(
   { operand, format, count, depth, isSplit }: FloatFragments,
 ): FunctionDefinition {
-  const f = new FunctionWriter(["i32", "i32"], ["i32"]);
+  const f = new FunctionWriter(["i32", "i32", "i32"], ["i32"]);
   const { code } = f;
+  const target = 2;
   const bits = bitsOfFormat[format];
   const perRegister = 32 / bits;
   const registers = registersOfOperand({ count, depth, bits });
@@ -90,15 +92,20 @@ function writeFloatReader(
   const words = f.local("v128"), part = f.local("v128");
   const parts = Array.from({ length: perRegister }, () => ({ values: f.local("v128"), exponents: f.local("v128") }));
   const place = f.local(), halfPlace = f.local();
-  const valuesAt = workspace[operand], exponentsAt = workspace[`${operand}Exponents`];
+  const exponentsAt = 4 * count * depth;
   loopOverLanes(f, (lane) => {
     const perMember = (isSplit ? 2 : perRegister) * alongDepth;
-    pushPlace(f, lane, { perGroup: 4 * alongCount, perMember: 4 * perMember });
+    pushPlace(f, lane, { begin: target, perGroup: 4 * alongCount, perMember: 4 * perMember });
     code.set(place);
-    pushPlace(f, lane, { perGroup: 2 * alongCount, perMember: 2 * perMember });
+    pushPlace(f, lane, { begin: target, perGroup: 2 * alongCount, perMember: 2 * perMember });
     code.set(halfPlace);
     for (let first = 0; first < registers; first += 4) {
-      code.get(lane.fragment).v128Load(4 * first).set(words);
+      // What follows the fragment in memory must not count.
+      const rest = registers - first;
+      code.get(lane.fragment);
+      if (rest >= 4) code.v128Load(4 * first);
+      else code.loadNumber(rest === 1 ? "v128Load32Zero" : "v128Load64Zero", 4 * first);
+      code.set(words);
       parts.forEach((locals, element) => {
         code.get(words);
         if (element > 0) code.i32(bits * element).simd("i32x4ShrU");
@@ -113,7 +120,7 @@ function writeFloatReader(
             ? (element >> 1) * (depth / 2) + 8 * chunk + element % 2
             : 4 * perRegister * chunk + element;
           const at = k * alongDepth + 8 * (register % blocks) * alongCount;
-          code.get(place).get(values).storeLane("v128Store32Lane", register - first, valuesAt + 4 * at);
+          code.get(place).get(values).storeLane("v128Store32Lane", register - first, 4 * at);
           code.get(halfPlace).get(exponents);
           code.storeLane("v128Store16Lane", 2 * (register - first), exponentsAt + 2 * at);
         });

@@ -24,7 +24,7 @@ import { fromHalf, toHalf } from "./half_conversions.ts";
 import { quadFunction } from "./quad_products.ts";
 import type { Rounding } from "../helpers/rounding_helpers.ts";
 import { sourceReader, type SparseLayout } from "./sparse_sources.ts";
-import { shadowFunction, type ShadowLayout } from "./uninitialized.ts";
+import { shadowFunction } from "./uninitialized.ts";
 import { FunctionWriter, type WarpFunctions } from "./warp_functions.ts";
 import type { FunctionDefinition } from "../webassembly/module_encoder.ts";
 import { workspace } from "./workspace.ts";
@@ -92,21 +92,13 @@ function isInteger(format: OperandFormat): format is IntegerFormat {
 }
 
 /**
- * Returns a function that computes a product. Its parameters are the workspace, and the offsets of the fragments of A,
- * B, C and D and of the metadata.
+ * Returns a function that computes a product. Its parameters are the workspace, the offsets of the fragments of A, B, C
+ * and D and of the metadata, and flags. For operands that are converted before, it takes their offsets in linear memory
+ * and their flags.
  */
-export function productFunction(
-  functions: WarpFunctions,
-  product: MatrixProduct,
-  { hasShadows }: { readonly hasShadows: boolean },
-): number {
+export function productFunction(functions: WarpFunctions, product: MatrixProduct): number {
   return functions.indexOf(`product ${JSON.stringify(product)}`, () => {
-    const f = new FunctionWriter(["i32", "i32", "i32", "i32", "i32", "i32"]);
-    if (hasShadows) {
-      const shadow = shadowFunction(functions, shadowLayout(product));
-      for (const parameter of [space, a, b, c, d, metadata]) f.code.get(parameter);
-      f.code.call(shadow);
-    }
+    const f = new FunctionWriter(["i32", "i32", "i32", "i32", "i32", "i32", "i32"]);
     if (product.layouts !== undefined) {
       const { layouts } = product;
       for (const parameter of [space, a, b, c, d]) f.code.get(parameter);
@@ -124,13 +116,39 @@ export function productFunction(
 }
 
 /** The parameters of a product's function. */
-const space = 0, a = 1, b = 2, c = 3, d = 4, metadata = 5;
+const space = 0, a = 1, b = 2, c = 3, d = 4, metadata = 5, flags = 6;
+
+/** Whether a product is composed of two, as of 8-bit floating-point elements. */
+function isSplitProduct({ a }: MatrixProduct): boolean {
+  return /^e[45]m/.test(a);
+}
+
+/** An operand A or B that is converted before products are computed. */
+export interface ConvertedOperand {
+  /** The size of the converted operand, in bytes. */
+  readonly byteLength: number;
+  /** The index of the function that converts it: see `floatReader`. */
+  readonly reader: number;
+}
+
+/** Returns how an operand of a product is converted. Undefined if the product's function reads the fragments itself. */
+export function convertedOperand(
+  functions: WarpFunctions,
+  { product, part }: { readonly product: MatrixProduct; readonly part: "a" | "b" },
+): ConvertedOperand | undefined {
+  const format = product[part];
+  if (format === "f64" || isInteger(format) || product.layouts !== undefined) return undefined;
+  const [count, depth] = part === "a" ? [product.m, keptOf(product)] : [product.n, product.k];
+  // The rows of a B that metadata selects are in the usual order.
+  const isSplit = isSplitProduct(product) && (part === "a" || product.selector === undefined);
+  const reader = floatReader(functions, { operand: part, format, count, depth, isSplit });
+  return { byteLength: 6 * count * depth, reader };
+}
 
 function writeProduct(f: FunctionWriter, functions: WarpFunctions, product: MatrixProduct): void {
   const { code } = f;
   const { m, n, k } = product;
   const kept = keptOf(product);
-  const isSplit = /^e[45]m/.test(product.a);
   const copy = (part: "c" | "d") => {
     code.get(space).get(part === "c" ? c : d);
     code.call(accumulatorCopy(functions, { part, format: product[part], m, n }));
@@ -157,34 +175,25 @@ function writeProduct(f: FunctionWriter, functions: WarpFunctions, product: Matr
       operation: product.operation,
     }));
   } else {
-    const flags = f.local();
-    code.get(space).get(a).call(floatReader(functions, { ...shapes.a, format: aFormat, isSplit }));
-    // The rows of a B that metadata selects are in the usual order.
-    const isSplitB = isSplit && product.selector === undefined;
-    code.get(space).get(b).call(floatReader(functions, { ...shapes.b, format: bFormat, isSplit: isSplitB }));
-    code.ops("i32Or").set(flags);
     copy("c");
-    writeBlocks(f, functions, { product, flags, isSplit });
+    writeBlocks(f, functions, product);
   }
   copy("d");
 }
 
 /** Writes the sums of floating-point products: one block, or several. */
-function writeBlocks(
-  f: FunctionWriter,
-  functions: WarpFunctions,
-  { product, flags, isSplit }: { product: MatrixProduct; flags: number; isSplit: boolean },
-): void {
+function writeBlocks(f: FunctionWriter, functions: WarpFunctions, product: MatrixProduct): void {
   const { code } = f;
   const { m, n } = product;
   const kept = keptOf(product);
   const [cFormat, dFormat] = [product.c, product.d] as ["f16" | "f32", "f16" | "f32"];
+  const isSplit = isSplitProduct(product);
   const k = isSplit ? kept / 2 : product.blockDepth ?? kept;
   const at = (part: "between" | "c" | "d") => code.get(space).i32(workspace[part]).ops("i32Add");
   for (let first = 0; first < kept; first += k) {
     const isFirst = first === 0, isLast = first + k === kept;
     const block: ProductBlock = {
-      ...{ m, n, k, depth: kept },
+      ...{ m, n, k, depth: kept, rows: product.k },
       c: isFirst && !isSplit ? cFormat : dFormat,
       d: dFormat,
       isSparse: product.selector !== undefined,
@@ -193,7 +202,7 @@ function writeBlocks(
       at("between");
       code.i32(0).i32(4 * m * n).memoryFill();
     }
-    code.get(space).i32(first);
+    code.get(space).get(a).get(b).i32(first);
     at(isFirst && !isSplit ? "c" : "between");
     at(isLast ? "d" : "between");
     code.get(flags).call(blockFunction(functions, block));
@@ -255,13 +264,17 @@ export function mostSelector(product: MatrixProduct): number {
   }
 }
 
-function shadowLayout(product: MatrixProduct): ShadowLayout {
+/**
+ * Returns a function that computes the shadow of D. Its parameters are the workspace, and the offsets of the fragments
+ * of A, B, C and D and of the metadata.
+ */
+export function productShadow(functions: WarpFunctions, product: MatrixProduct): number {
   const { m, n, c, d, layouts } = product;
   const { a, b, metadata } = fragmentWords(product);
-  return {
+  return shadowFunction(functions, {
     ...{ m, n },
     words: { a, b, metadata },
     bits: { c: bitsOfAccumulator(c), d: bitsOfAccumulator(d) },
     isOfQuads: layouts !== undefined,
-  };
+  });
 }

@@ -10,11 +10,18 @@ import {
   threadRecord,
   threadRecordByteLength,
 } from "../../abi/launch_record.ts";
-import { type MatrixProduct, productFunction, type ProductPart } from "./matrix_products.ts";
+import {
+  type ConvertedOperand,
+  convertedOperand,
+  type MatrixProduct,
+  productFunction,
+  type ProductPart,
+  productShadow,
+} from "./matrix_products.ts";
 import { shadowOffset } from "../../abi/addresses.ts";
 import { FunctionWriter, type WarpFunctions } from "./warp_functions.ts";
 import type { FunctionDefinition } from "../webassembly/module_encoder.ts";
-import { mostFragmentBytes, workspace } from "./workspace.ts";
+import { mostFragmentBytes, mostOperandBytes, workspace } from "./workspace.ts";
 
 /** A product, and the offsets of its fragments in each thread's memory for fragments, in bytes. */
 export interface PlacedProduct {
@@ -39,10 +46,21 @@ export function batchFunction(
     const { code } = f;
     const space = f.local();
     code.get(0).get(1).get(2).call(functions.indexOf("prepare", () => writePreparation(hasShadows))).set(space);
+    const operands = new ConvertedOperands(f, functions, space);
     for (const { product, places } of products) {
+      if (hasShadows) {
+        code.get(space);
+        for (const part of ["a", "b", "c", "d", "metadata"] as const) code.i32(places[part]);
+        code.call(productShadow(functions, product));
+      }
+      const found = operands.convert(product, places);
       code.get(space);
-      for (const part of ["a", "b", "c", "d", "metadata"] as const) code.i32(places[part]);
-      code.call(productFunction(functions, product, { hasShadows }));
+      if (found === undefined) code.i32(places.a).i32(places.b);
+      else for (const { at } of [found.a, found.b]) code.get(space).i32(at).ops("i32Add");
+      for (const part of ["c", "d", "metadata"] as const) code.i32(places[part]);
+      if (found === undefined) code.i32(0);
+      else code.get(found.a.flags).get(found.b.flags).ops("i32Or");
+      code.call(productFunction(functions, product));
     }
     return f.finish();
   });
@@ -84,4 +102,52 @@ function writePreparation(hasShadows: boolean): FunctionDefinition {
   code.end();
   code.get(space);
   return f.finish();
+}
+
+/** An operand in the workspace: its offset there, and the local with its flags. */
+interface PlacedOperand {
+  readonly at: number;
+  readonly flags: number;
+}
+
+/** Converts the operands of a batch's products, each of them once as long as there is memory for all of them. */
+class ConvertedOperands {
+  readonly #f: FunctionWriter;
+  readonly #functions: WarpFunctions;
+  readonly #space: number;
+  readonly #found = new Map<string, PlacedOperand>();
+  #end = 0;
+
+  constructor(f: FunctionWriter, functions: WarpFunctions, space: number) {
+    this.#f = f;
+    this.#functions = functions;
+    this.#space = space;
+  }
+
+  /** Writes code that converts the operands of a product unless they have been. Undefined if they are not converted. */
+  convert(
+    product: MatrixProduct,
+    places: PlacedProduct["places"],
+  ): Readonly<Record<"a" | "b", PlacedOperand>> | undefined {
+    const [a, b] = (["a", "b"] as const).map((part) => convertedOperand(this.#functions, { product, part }));
+    if (a === undefined || b === undefined) return undefined;
+    if (this.#end + a.byteLength + b.byteLength > mostOperandBytes) {
+      this.#found.clear();
+      this.#end = 0;
+    }
+    return { a: this.#place(a, places.a), b: this.#place(b, places.b) };
+  }
+
+  #place({ reader, byteLength }: ConvertedOperand, fragment: number): PlacedOperand {
+    const key = `${reader} ${fragment}`;
+    let placed = this.#found.get(key);
+    if (placed !== undefined) return placed;
+    const { code } = this.#f;
+    placed = { at: workspace.operands + this.#end, flags: this.#f.local() };
+    this.#end += byteLength;
+    this.#found.set(key, placed);
+    code.get(this.#space).i32(fragment).get(this.#space).i32(placed.at).ops("i32Add");
+    code.call(reader).set(placed.flags);
+    return placed;
+  }
 }

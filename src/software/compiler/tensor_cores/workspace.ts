@@ -9,13 +9,9 @@ import { productWorkspaceByteLength } from "../../abi/launch_record.ts";
 const sizes = {
   /** The offset in linear memory of each lane's fragments. */
   lanes: 128,
-  /** The elements of A: rows of the product, each with all of its elements. */
+  /** The elements of A that are not converted: rows of the product, each with all of its elements. */
   a: 2048,
-  /** The exponents of A's elements, 16 bits each. */
-  aExponents: 1024,
-  /** The elements of B: for floating point, one row of B for each element of a row of A. */
   b: 2048,
-  bExponents: 1024,
   c: 1024,
   d: 1024,
   /** The result of the first block of a product with several blocks. */
@@ -27,7 +23,9 @@ const sizes = {
   /** Which rows of A and columns of B have uninitialized bits, a byte for each. */
   uninitialized: 64,
   /** The fragments of lanes that do not exist or have exited. */
-  absent: 1280,
+  absent: 2048,
+  /** Converted operands of the products of a batch. */
+  operands: 24_576,
 } as const;
 
 /** A part of the workspace. */
@@ -43,5 +41,7 @@ export const workspace = Object.fromEntries(
 
 /** The size of the fragments that the threads of a warp can leave at once, in bytes for each thread. */
 export const mostFragmentBytes: number = sizes.absent;
+/** The size of the memory for converted operands, in bytes. */
+export const mostOperandBytes: number = sizes.operands;
 
 if (ends.at(-1)! > productWorkspaceByteLength) throw new Error("The workspace of matrix products is too small");

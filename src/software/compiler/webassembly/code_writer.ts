@@ -5,14 +5,14 @@ import {
   type LaneStoreOpName,
   memoryOp,
   type MemoryOpName,
+  numberLoadOp,
+  type NumberLoadOpName,
   op,
   type OpName,
   simdLaneOp,
   type SimdLaneOpName,
   simdOp,
   type SimdOpName,
-  splatOp,
-  type SplatOpName,
   type ValueType,
   valueTypeCodes,
 } from "./opcodes.ts";
@@ -339,9 +339,9 @@ export class CodeWriter {
     return this;
   }
 
-  /** Appends a load that fills all lanes of a vector. `offset` is added to the address on the stack. */
-  splat(name: SplatOpName, offset = 0): this {
-    const [opcode, alignment] = splatOp[name];
+  /** Appends a load of a number into a vector. `offset` is added to the address on the stack. */
+  loadNumber(name: NumberLoadOpName, offset = 0): this {
+    const [opcode, alignment] = numberLoadOp[name];
     this.#out.bytes([0xfd, opcode, alignment]);
     this.#out.unsigned(offset);
     return this;

@@ -329,14 +329,19 @@ export const simdLaneOp = {
 /** The name of an instruction on one lane of a vector. */
 export type SimdLaneOpName = keyof typeof simdLaneOp;
 
-/** Loads that fill all lanes of a vector: the opcode after the prefix byte, and the logarithm of the alignment. */
-export const splatOp = {
+/**
+ * Loads of a number into all lanes of a vector, or into its low lanes: the opcode after the prefix byte, and the
+ * logarithm of the alignment.
+ */
+export const numberLoadOp = {
   v128Load16Splat: [0x08, 1],
   v128Load32Splat: [0x09, 2],
+  v128Load32Zero: [0x5c, 2],
+  v128Load64Zero: [0x5d, 2],
 } as const;
 
-/** The name of a load that fills all lanes of a vector. */
-export type SplatOpName = keyof typeof splatOp;
+/** The name of a load of a number into a vector. */
+export type NumberLoadOpName = keyof typeof numberLoadOp;
 
 /** Stores of one lane of a vector: the opcode after the prefix byte, and the logarithm of the alignment. */
 export const laneStoreOp = {

@@ -1,0 +1,74 @@
+/**
+ * Joins products of matrices that follow one another, so that the threads of a warp wait for each other once for all of
+ * them.
+ *
+ * @module
+ */
+import type { CompiledInstruction } from "../instructions/instruction_form.ts";
+import { batchedProduct, matrixProduct, productBatch } from "../instructions/memory/matrix_products.ts";
+import type { LabelName, Register } from "../../../ptx/instructions/resolved_instruction.ts";
+import { ProductPlan } from "../instructions/memory/product_plan.ts";
+import { registersRead, registersSet } from "../../../ptx/analysis/definitions_and_uses.ts";
+import type { ResolvedFunction, ResolvedKernel } from "../typing/resolver.ts";
+
+type Item = CompiledInstruction | LabelName;
+
+/** Joins products of matrices, in a kernel and in the functions that it may call. */
+export function joinProducts(resolved: ResolvedKernel): ResolvedKernel {
+  return {
+    ...resolved,
+    kernel: joinInFunction(resolved.kernel),
+    callees: new Map([...resolved.callees].map(([name, body]) => [name, joinInFunction(body)])),
+  };
+}
+
+function joinInFunction(resolved: ResolvedFunction): ResolvedFunction {
+  if (resolved.items.filter(isProduct).length < 2) return resolved;
+  const counts = new Map<Register, number>();
+  for (const item of resolved.items) {
+    if (item.kind === "label") continue;
+    for (const register of registersRead(item)) counts.set(register, (counts.get(register) ?? 0) + 1);
+  }
+  const countReads = (register: Register) => counts.get(register) ?? 0;
+  const items: Item[] = [];
+  let plan = new ProductPlan(countReads);
+  let members: CompiledInstruction[] = [];
+  const finish = () => {
+    if (members.length > 1) items.push(productBatch(members, plan.finish()));
+    else items.push(...members);
+    plan = new ProductPlan(countReads);
+    members = [];
+  };
+  for (const item of resolved.items) {
+    const product = isProduct(item) ? batchedProduct(item) : undefined;
+    if (product !== undefined && isProduct(item)) {
+      if (!plan.add(product)) {
+        finish();
+        plan.add(product);
+      }
+      members.push(item);
+    } else if (members.length > 0 && item.kind !== "label" && mayPrecede(item, plan)) {
+      items.push(item);
+    } else {
+      finish();
+      items.push(item);
+    }
+  }
+  finish();
+  return { ...resolved, items };
+}
+
+function isProduct(item: Item): item is CompiledInstruction {
+  return item.kind !== "label" && item.form.suspending === matrixProduct && item.predicate === undefined;
+}
+
+/** Whether an instruction between products may be executed before them: it only computes with other registers. */
+function mayPrecede(instruction: CompiledInstruction, plan: ProductPlan): boolean {
+  const { form: { flow, emit, traits } } = instruction;
+  if (flow !== undefined || emit === undefined || traits.effects?.length !== 0 || traits.usesCarry === true) {
+    return false;
+  }
+  if (traits.synchronization !== undefined) return false;
+  return registersRead(instruction).every((register) => !plan.sets(register)) &&
+    registersSet(instruction).every((register) => !plan.uses(register));
+}

@@ -1,0 +1,72 @@
+import { assertEquals } from "@std/assert";
+import { test } from "node:test";
+import { compilePtx } from "../../../src/software/compiler/compile.ts";
+import { isLong } from "../../support/test.ts";
+import { Random } from "./inputs.ts";
+import { runThreads, threadsModule, upTo } from "../threads.ts";
+
+/** Half-precision numbers near 1, two in a word, so that sums of products stay finite. */
+const half = (random: Random) => (0x3800 + random.below(0x800)) | (0xb000 + random.below(0x800)) << 16;
+
+/** Registers of a fragment, which may overlap those of another. */
+function registers(random: Random, { name, count, total }: { name: string; count: number; total: number }): string {
+  const step = random.below(4) === 0 ? 1 : count;
+  const first = random.below((total - count) / step + 1) * step;
+  return `{${upTo(count, (index) => `%${name}${first + index}`).join(", ")}}`;
+}
+
+/** A product with random registers. */
+function product(random: Random): string {
+  const a = () => registers(random, { name: "w", count: 4, total: 16 });
+  const b = () => registers(random, { name: "w", count: 2, total: 16 });
+  if (random.below(3) === 0) {
+    const d = registers(random, { name: "w", count: 2, total: 16 });
+    return `mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 ${d}, ${a()}, ${b()}, ${b()};`;
+  }
+  const c = registers(random, { name: "q", count: 4, total: 20 });
+  const d = random.below(2) === 0 ? c : registers(random, { name: "q", count: 4, total: 20 });
+  return `mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 ${d}, ${a()}, ${b()}, ${c};`;
+}
+
+test("products that are computed together give what they give one by one", () => {
+  const random = new Random(7);
+  for (let round = 0; round < (isLong ? 40 : 3); round++) {
+    const products = upTo(4 + random.below(12), () => {
+      const between = [
+        `mov.b32 %w${random.below(16)}, %w${random.below(16)};`,
+        `add.f32 %q0, %q${random.below(20)}, %q1;`,
+      ];
+      return `${random.below(4) === 0 ? between[random.below(2)] : ""} ${product(random)}`;
+    });
+    const body = (separator: (index: number) => string) => `
+  .reg .b32 %w<16>; .reg .f32 %q<20>;
+  mul.wide.u32 %rd3, %r0, 144;
+  add.u64 %rd1, %rd1, %rd3;
+  ${upTo(16, (index) => `ld.global.b32 %w${index}, [%rd1+${4 * index}];`).join("\n")}
+  ${upTo(20, (index) => `ld.global.f32 %q${index}, [%rd1+${4 * (16 + index)}];`).join("\n")}
+  ${products.map((text, index) => `${separator(index)} ${text}`).join("\n")}
+  ${upTo(16, (index) => `st.global.b32 [%rd2+${4 * index}], %w${index};`).join("\n")}
+  ${upTo(20, (index) => `st.global.f32 [%rd2+${4 * (16 + index)}], %q${index};`).join("\n")}`;
+    const input = upTo(
+      32 * 36,
+      (index) => index % 36 < 16 ? half(random) >>> 0 : 0x3f80_0000 + random.below(0x80_0000),
+    );
+    const options = { block: [32, 1, 1], words: 36, input } as const;
+    const alone = runThreads(body((index) => `L${index}:`), options);
+    assertEquals(runThreads(body(() => ""), options), alone, products.join("\n"));
+  }
+});
+
+test("threads wait once for products that follow one another", () => {
+  const accumulators = (number: number) => `{${upTo(4, (index) => `%q${4 * number + index}`).join(", ")}}`;
+  const body = `
+  .reg .b32 %w<12>; .reg .f32 %q<32>;
+  ${
+    upTo(8, (number) =>
+      `mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 ${accumulators(number)},
+    {%w0, %w1, %w2, %w3}, {%w4, %w5}, ${accumulators(number)}; mov.b32 %w11, %w10;`).join("\n")
+  }
+  ${upTo(32, (index) => `st.global.f32 [%rd2], %q${index};`).join("\n")}`;
+  const { suspensions } = compilePtx(threadsModule(body)).kernels.get("test")!;
+  assertEquals(suspensions!.filter(({ request }) => request.kind === "matrixProduct").length, 1);
+});
