@@ -97,6 +97,8 @@ export {
 } from "./src/memory/pitched_array.ts";
 export type { ArrayFormat, CudaArrayOptions } from "./src/memory/arrays/array_format.ts";
 export { type ArrayCopyOptions, CudaArray } from "./src/memory/arrays/cuda_array.ts";
+export { CudaMipmappedArray, type MipmappedArrayOptions } from "./src/memory/arrays/mipmapped_array.ts";
+export { CudaSurface } from "./src/objects/textures/cuda_surface.ts";
 export { CudaTexture, type TextureSource } from "./src/objects/textures/cuda_texture.ts";
 export type { AddressMode, FilterMode, TextureOptions, TextureView } from "./src/objects/textures/texture_options.ts";
 export type { BatchCopy, CopyAttributes } from "./src/memory/copy_batch.ts";

@@ -54,6 +54,12 @@ import {
 import type { ArrayFormat, CudaArrayOptions } from "../memory/arrays/array_format.ts";
 import { createArray, type CudaArray } from "../memory/arrays/cuda_array.ts";
 import type { Extent } from "../memory/pitched_array.ts";
+import {
+  createMipmappedArray,
+  type CudaMipmappedArray,
+  type MipmappedArrayOptions,
+} from "../memory/arrays/mipmapped_array.ts";
+import { createSurface, type CudaSurface } from "./textures/cuda_surface.ts";
 import { createTexture, type CudaTexture, type TextureSource } from "./textures/cuda_texture.ts";
 import type { TextureOptions } from "./textures/texture_options.ts";
 import { checkImage } from "../ptx/image_kind.ts";
@@ -528,6 +534,35 @@ export class CudaDevice {
    */
   createArray(format: ArrayFormat, size: Extent, options: CudaArrayOptions = {}): CudaArray {
     return createArray(this.#session, this, { format, size, options });
+  }
+
+  /**
+   * Creates an array in several sizes, each half as large as the one before, for textures that are read at a level of
+   * detail. Each level is an array of its own, to which its elements are copied.
+   *
+   * @param format The format of each channel.
+   * @param size The size of the largest level, as for `createArray`.
+   * @param options The number of levels, and the options of `createArray`.
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html
+   * @throws {TypeError} If an argument has the wrong type, or the format is unknown
+   * @throws {RangeError} If an extent or the number of levels is not possible
+   * @throws {CudaError} `cudaErrorMemoryAllocation` if too little memory is left
+   */
+  createMipmappedArray(format: ArrayFormat, size: Extent, options: MipmappedArrayOptions = {}): CudaMipmappedArray {
+    return createMipmappedArray(this.#session, this, { format, size, options });
+  }
+
+  /**
+   * Creates a surface, by which kernels read and write an array that was created with `surface: true`.
+   *
+   * @param array The array.
+   * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__SURFACE__OBJECT.html
+   * @throws {TypeError} If `array` is not a `CudaArray`
+   * @throws {RangeError} If the array has no surfaces, or is on another device
+   * @throws {ReferenceError} If the array was disposed
+   */
+  createSurface(array: CudaArray): CudaSurface {
+    return createSurface(this.#session, this, array);
   }
 
   /**

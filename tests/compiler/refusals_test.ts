@@ -9,13 +9,6 @@ const refused: Readonly<Record<string, readonly string[]>> = {
     "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%f1, %f2, %f3, %f4}, %rd1, %rd2, %p1, 1, 1, 0, 0;",
     "tcgen05.wait::ld.sync.aligned;",
   ],
-  "poolpass has no textures and surfaces": [
-    "txq.width.b32 %r1, [%rd1];",
-    "suq.width.b32 %r1, [%rd1];",
-    "istypep.texref %p1, %rd1;",
-    "tld4.r.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, {%f5, %f5}];",
-    "sust.b.1d.b32.trap [%rd1, {%r1}], {%r2};",
-  ],
   "there are no clusters of several blocks": [
     "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%r1], [%rd1], %r2, [%r3], %h1;",
   ],

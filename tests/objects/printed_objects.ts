@@ -117,6 +117,14 @@ function visitMemory(cuda: poolpass.Cuda, visit: Visit): void {
   texture[Symbol.dispose]();
   visit(texture, "CudaTexture { device 0, CudaArray 8 x 4 x 3, disposed }");
   layers[Symbol.dispose]();
+  const mipmapped = gpu.createMipmappedArray("u8", [16, 8], { surface: true });
+  visit(mipmapped, "CudaMipmappedArray { device 0, u8, 16 x 8, 5 levels }");
+  const surface = gpu.createSurface(mipmapped.level(1));
+  visit(surface, "CudaSurface { device 0, CudaArray 8 x 4 }");
+  surface[Symbol.dispose]();
+  visit(surface, "CudaSurface { device 0, CudaArray 8 x 4, disposed }");
+  mipmapped[Symbol.dispose]();
+  visit(mipmapped, "CudaMipmappedArray { device 0, u8, 16 x 8, 5 levels, disposed }");
   visit(layers, "CudaArray { device 0, f16 x 2, 8 x 4 x 3, layered, disposed }");
   const host = cuda.allocateHost(4096);
   visit(host, "HostBuffer { host, 4096 bytes, page-locked }");

@@ -9,6 +9,7 @@ import { allocationOf, type DeviceBuffer } from "../../memory/device_buffer.ts";
 import { allocationOfRows, PitchedArray } from "../../memory/pitched_array.ts";
 import { HostBuffer, sessionOfHost } from "../../memory/transfers/host_buffer.ts";
 import { layoutOfBytes } from "../structs/struct.ts";
+import { stateOfSurface } from "../textures/cuda_surface.ts";
 import { type KernelObjectState, stateOfTexture } from "../textures/cuda_texture.ts";
 import type { ParameterType } from "../../ptx/kernel_signature.ts";
 import type { Session } from "../../session.ts";
@@ -18,12 +19,13 @@ import { bytesOfTensorMap, type TensorMap } from "./tensor_map.ts";
 import { TypeError } from "../../support/program_errors.ts";
 
 /**
- * An argument of a kernel: an object with an address for a pointer, such as a buffer; a texture; a number, bigint or boolean for a
+ * An argument of a kernel: an object with an address for a pointer, such as a buffer; a texture or surface; a number, bigint or boolean for a
  * scalar; a view of exactly the right size for an aggregate; a tensor map for a `CUtensorMap`.
  */
 export type KernelArgument =
   | { readonly address: bigint }
   | { readonly unsafeHandle: bigint; readonly source: object }
+  | { readonly unsafeHandle: bigint; readonly array: object }
   | number
   | bigint
   | boolean
@@ -236,9 +238,9 @@ function wordWriter(parameter: Parameter, { buffers, objects, session }: Argumen
       view.setBigUint64(offset, argument, true);
     } else {
       if (typeof argument !== "number" && typeof argument !== "boolean") {
-        const object = stateOfTexture(argument);
+        const object = stateOfTexture(argument) ?? stateOfSurface(argument);
         if (object !== undefined) {
-          if (object.session !== session) throw errorOfAnotherCuda("pass a texture");
+          if (object.session !== session) throw errorOfAnotherCuda("pass a texture or a surface");
           view.setBigUint64(offset, object.handle, true);
           objects.push(object);
           return undefined;

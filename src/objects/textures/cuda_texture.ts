@@ -3,9 +3,16 @@
  *
  * @module
  */
-import { arrayFormat, type TextureResource } from "../../driver.ts";
+import { arrayFormat, type ResourceView, type TextureResource } from "../../driver.ts";
 import type { Allocation } from "../../memory/allocation.ts";
-import { type ArrayFormat, channelBytes, checkChannels } from "../../memory/arrays/array_format.ts";
+import {
+  type ArrayFormat,
+  type ArrayShape,
+  channelBytes,
+  checkChannels,
+  checkFormat,
+} from "../../memory/arrays/array_format.ts";
+import { CudaMipmappedArray, shapeOfLevel, stateOfMipmappedArray } from "../../memory/arrays/mipmapped_array.ts";
 import { CudaArray, extentsText, type SharedArrayMemory, stateOfArray } from "../../memory/arrays/cuda_array.ts";
 import type { DeviceArray } from "../../memory/device_array.ts";
 import { allocationOf } from "../../memory/device_buffer.ts";
@@ -15,14 +22,28 @@ import { cloneRefusal, openInWorker } from "../../support/cloning.ts";
 import { cannot, ignoreLoss } from "../../support/driver_errors.ts";
 import { printAs } from "../../support/printing.ts";
 import { RangeError, ReferenceError, TypeError } from "../../support/program_errors.ts";
-import { errorOfAnotherCuda, refuseConstruction, type TypedArray, whatIs } from "../../support/validation.ts";
+import {
+  checkNumber,
+  checkOptions,
+  errorOfAnotherCuda,
+  refuseConstruction,
+  type TypedArray,
+  whatIs,
+} from "../../support/validation.ts";
 import type { CudaDevice } from "../cuda_device.ts";
 import type { OpenedObject } from "../opened_objects.ts";
 import type { CudaStream } from "../streams/cuda_stream.ts";
-import { descriptionOf, type TextureKind, type TextureOptions } from "./texture_options.ts";
+import {
+  descriptionOf,
+  type TextureKind,
+  type TextureOptions,
+  textureOptions,
+  type TextureView,
+  viewOptions,
+} from "./texture_options.ts";
 
 /** Memory that a texture can read. */
-export type TextureSource = CudaArray | PitchedArray<TypedArray> | DeviceArray<TypedArray>;
+export type TextureSource = CudaArray | CudaMipmappedArray | PitchedArray<TypedArray> | DeviceArray<TypedArray>;
 
 /** What the library knows of a texture or surface that a kernel gets. */
 export interface KernelObjectState {
@@ -153,6 +174,7 @@ export class CudaTexture implements Disposable {
 }
 
 function sizeOf(source: TextureSource): { width: number; height: number; depth: number } {
+  if (source instanceof CudaMipmappedArray) return stateOfMipmappedArray(source).shape;
   return "width" in source ? source : { width: source.length, height: 1, depth: 1 };
 }
 
@@ -175,19 +197,24 @@ interface FoundResource extends TextureKind {
   readonly session: Session;
   readonly memory: SharedArrayMemory | undefined;
   readonly allocation: Allocation | undefined;
+  /** The shape of an array. Undefined for other memory. */
+  readonly shape: ArrayShape | undefined;
+  readonly channels: 1 | 2 | 4;
 }
 
 function resourceOf(source: TextureSource, channels: 1 | 2 | 4): FoundResource {
-  if (source instanceof CudaArray) {
-    const { session, memory } = stateOfArray(source);
-    const { format } = source;
+  if (source instanceof CudaArray || source instanceof CudaMipmappedArray) {
+    const isMipmapped = source instanceof CudaMipmappedArray;
+    const { session, memory, shape } = isMipmapped ? stateOfMipmappedArray(source) : stateOfArray(source);
     return {
-      resource: { array: memory.handle },
+      resource: isMipmapped ? { mipmappedArray: memory.handle } : { array: memory.handle },
       session,
       memory,
+      shape,
       allocation: undefined,
-      format,
-      levels: 1,
+      format: source.format,
+      channels: shape.channels,
+      levels: isMipmapped ? source.levels : 1,
       isLinear: false,
     };
   }
@@ -206,7 +233,8 @@ function resourceOf(source: TextureSource, channels: 1 | 2 | 4): FoundResource {
     throw new TypeError(`Cannot create a texture of a ${type.name}: its elements have more than 32 bits`);
   }
   const texelBytes = channelBytes(format) * channels;
-  const common = { session: allocation.session, memory: undefined, allocation, format, levels: 1 };
+  const ofBuffer = { memory: undefined, shape: undefined, levels: 1 } as const;
+  const common = { ...ofBuffer, session: allocation.session, allocation, format, channels };
   const memory = { address: source.address, format: arrayFormat[format], channels };
   if (source instanceof PitchedArray) {
     const { width, height, depth, pitch } = source;
@@ -235,19 +263,84 @@ export function createTexture(
   const { channels = 1 } = Object(options) as TextureOptions;
   const found = resourceOf(source, channels);
   if (found.session !== session) throw errorOfAnotherCuda("create a texture");
-  const description = descriptionOf(options, found);
-  if (source instanceof CudaArray && source.device !== device) {
+  checkOptions(options, textureOptions);
+  const view = viewOf(options.view, found);
+  const shown = view === undefined ? found : { ...found, format: formatNamed(view.format) };
+  const levels = view === undefined ? found.levels : view.lastLevel - view.firstLevel + 1;
+  const description = descriptionOf(options, { ...shown, levels });
+  const isMipmapped = source instanceof CudaMipmappedArray;
+  if (isMipmapped && options.normalizedCoordinates !== true) {
+    throw new RangeError("Cannot create a texture of a mipmapped array: set normalizedCoordinates: true");
+  }
+  if ((isMipmapped || source instanceof CudaArray) && source.device !== device) {
     throw new RangeError(
       `Cannot create a texture on device ${device.ordinal}: the array is on device ${source.device.ordinal}`,
     );
   }
   let handle: bigint;
   try {
-    handle = session.driver.texObjectCreate(device.ordinal, found.resource, description);
+    handle = session.driver.texObjectCreate(device.ordinal, found.resource, description, view);
   } catch (error) {
     throw cannot(`create a texture on device ${device.ordinal}`, error, hintOf(found));
   }
   return new CudaTexture(session, { device, source, handle, memory: found.memory, allocation: found.allocation });
+}
+
+/** Returns the part of an array that a texture shows. Undefined for all of it. */
+function viewOf(
+  options: TextureView | undefined,
+  { shape, format, channels, levels }: FoundResource,
+): ResourceView | undefined {
+  if (options === undefined) return undefined;
+  checkOptions(options, viewOptions);
+  if (shape === undefined) {
+    throw new RangeError("Cannot create a texture of a buffer with a view: view another part of the buffer instead");
+  }
+  const layers = shape.layered || shape.cubemap ? shape.depth : 1;
+  const { format: viewFormat = format, channels: viewChannels = channels } = options;
+  const { firstLevel = 0, lastLevel = levels - 1, firstLayer = 0, lastLayer = layers - 1 } = options;
+  checkFormat(viewFormat, "view an array");
+  checkChannels(viewChannels, "view an array");
+  if (channelBytes(viewFormat) * viewChannels !== channelBytes(format) * channels) {
+    throw new RangeError(
+      `Cannot view elements of ${
+        channelBytes(format) * channels
+      } bytes as "${viewFormat}" with ${viewChannels} channels`,
+    );
+  }
+  if (viewFormat.includes("norm")) {
+    throw new RangeError(
+      `Cannot view an array as "${viewFormat}": use "u8" or the like, and readMode "normalized-float"`,
+    );
+  }
+  checkPart([firstLevel, lastLevel], levels, "levels");
+  checkPart([firstLayer, lastLayer], layers, "layers");
+  const { width, height, depth, dimensions } = shapeOfLevel(shape, firstLevel);
+  return {
+    format: arrayFormat[viewFormat],
+    channels: viewChannels,
+    width,
+    height: dimensions === 1 ? 0 : height,
+    depth: dimensions === 3 ? depth : 0,
+    firstLevel,
+    lastLevel,
+    firstLayer,
+    lastLayer,
+  };
+}
+
+function checkPart([first, last]: readonly [number, number], count: number, what: string): void {
+  for (const number of [first, last]) checkNumber(number, `the number of one of the ${what}`);
+  const isPart = Number.isInteger(first) && Number.isInteger(last) && first >= 0 && first <= last && last < count;
+  if (!isPart) {
+    throw new RangeError(
+      `Cannot view the ${what} ${first} to ${last} of an array: it has those from 0 to ${count - 1}`,
+    );
+  }
+}
+
+function formatNamed(format: number): ArrayFormat {
+  return (Object.keys(arrayFormat) as ArrayFormat[]).find((name) => arrayFormat[name] === format)!;
 }
 
 function hintOf({ resource }: FoundResource): string | undefined {

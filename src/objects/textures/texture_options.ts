@@ -6,14 +6,7 @@
 import { textureAddressMode, type TextureDescription, textureFilterMode, textureFlag } from "../../driver.ts";
 import { type ArrayFormat, channelBytes } from "../../memory/arrays/array_format.ts";
 import { RangeError, TypeError } from "../../support/program_errors.ts";
-import {
-  checkBoolean,
-  checkNumber,
-  checkOptions,
-  didYouMean,
-  type KnownOptions,
-  shown,
-} from "../../support/validation.ts";
+import { checkBoolean, checkNumber, didYouMean, type KnownOptions, shown } from "../../support/validation.ts";
 
 /** What a texture has beyond its edges: it repeats, its last texels go on, it is mirrored, or it has a border. */
 export type AddressMode = "wrap" | "clamp" | "mirror" | "border";
@@ -115,7 +108,6 @@ export interface TextureKind {
 
 /** Checks options and returns them as the driver takes them. */
 export function descriptionOf(options: TextureOptions, { format, levels, isLinear }: TextureKind): TextureDescription {
-  checkOptions(options, textureOptions);
   const {
     addressMode = "clamp",
     filterMode = "point",

@@ -72,6 +72,16 @@ export const hostFunctionTypes = {
    * `TextureOperation`, the code location and the thread. The results are in the exchange afterwards.
    */
   readTexture: { parameters: ["i32", "i32", "i32", "i32"], results: [] },
+  /**
+   * Loads from a surface, stores to it or reduces an element of it, with arguments like those of `readTexture`; the
+   * operation is an encoded `SurfaceOperation`.
+   */
+  useSurface: { parameters: ["i32", "i32", "i32", "i32"], results: [] },
+  /**
+   * Returns what is asked of a texture or surface: the offset of the exchange, an index of `textureQueries`, the level,
+   * the code location and the thread.
+   */
+  queryTexture: { parameters: ["i32", "i32", "i32", "i32", "i32"], results: ["i32"] },
   /** Returns the time in nanoseconds since an arbitrary starting point. */
   clock: { parameters: [], results: ["i64"] },
   /**

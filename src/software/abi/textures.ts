@@ -68,3 +68,46 @@ export function decodeTextureOperation(operation: number): TextureOperation {
     results: textureResults[operation >> 12 & 3]!,
   };
 }
+
+/** What an instruction does with a surface. */
+export const surfaceUses = ["load", "store", "storeFormatted", "reduce", "reduceFormatted"] as const;
+/** What a surface does with coordinates outside. */
+export const surfaceBounds = ["trap", "clamp", "zero"] as const;
+/** The operations of reductions. */
+export const surfaceReductions = ["add", "min", "max", "and", "or"] as const;
+
+/** What an instruction does with a surface. */
+export interface SurfaceOperation {
+  readonly geometry: Geometry;
+  readonly use: typeof surfaceUses[number];
+  readonly outside: typeof surfaceBounds[number];
+  readonly reduction: typeof surfaceReductions[number];
+  /** The size of an element in bytes, and the number of elements. */
+  readonly elementBytes: number;
+  readonly count: number;
+  readonly isSigned: boolean;
+}
+
+/** Encodes what an instruction does with a surface. */
+export function encodeSurfaceOperation(
+  { geometry, use, outside, reduction, elementBytes, count, isSigned }: SurfaceOperation,
+): number {
+  return geometries.indexOf(geometry) | surfaceUses.indexOf(use) << 4 | surfaceBounds.indexOf(outside) << 8 |
+    surfaceReductions.indexOf(reduction) << 10 | Math.log2(elementBytes) << 13 | count << 16 | Number(isSigned) << 20;
+}
+
+/** Decodes what an instruction does with a surface. */
+export function decodeSurfaceOperation(operation: number): SurfaceOperation {
+  return {
+    geometry: geometries[operation & 15]!,
+    use: surfaceUses[operation >> 4 & 15]!,
+    outside: surfaceBounds[operation >> 8 & 3]!,
+    reduction: surfaceReductions[operation >> 10 & 7]!,
+    elementBytes: 1 << (operation >> 13 & 7),
+    count: operation >> 16 & 7,
+    isSigned: (operation >> 20 & 1) !== 0,
+  };
+}
+
+/** What can be asked of a texture or surface, by the numbers that compiled code passes. */
+export const textureQueries = ["width", "height", "depth", "isTexture", "isSurface"] as const;

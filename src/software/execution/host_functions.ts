@@ -14,6 +14,7 @@ import { nearestOf } from "../memory/named_memory.ts";
 import type { RunningChecks } from "./checks/launch_checks.ts";
 import { KernelStop, type StepCounter } from "./faults/kernel_fault.ts";
 import { assertionMessage, printFromDevice, type ReadableMemory, UnreadableError } from "./printing/device_print.ts";
+import { SurfaceUnit } from "./textures/surface_unit.ts";
 import { TextureUnit } from "./textures/texture_unit.ts";
 import { copyTensor } from "./tensor_copies.ts";
 import { writeStandardError, writeStandardOutput } from "./printing/standard_output.ts";
@@ -148,13 +149,22 @@ function refusalOfFree(heap: KernelHeap, address: bigint): string | undefined {
     (position === undefined ? "" : `: it is ${position}`);
 }
 
-/** The texture unit of each linear memory. */
+/** What reads the textures, and uses the surfaces, of each linear memory. */
 const textureUnits = new WeakMap<WebAssembly.Memory, TextureUnit>();
+const surfaceUnits = new WeakMap<WebAssembly.Memory, SurfaceUnit>();
 
-function textureFunctions({ linearMemory: { memory, bytes } }: HostFunctionParts): Pick<HostFunctions, "readTexture"> {
+function textureFunctions({ linearMemory: { memory, bytes } }: HostFunctionParts): Pick<
+  HostFunctions,
+  "readTexture" | "useSurface" | "queryTexture"
+> {
   const unit = () => {
     let unit = textureUnits.get(memory);
     if (unit === undefined) textureUnits.set(memory, unit = new TextureUnit(memory));
+    return unit;
+  };
+  const surfaces = () => {
+    let unit = surfaceUnits.get(memory);
+    if (unit === undefined) surfaceUnits.set(memory, unit = new SurfaceUnit(memory));
     return unit;
   };
   /** Throws that the handle in an exchange is not that of a texture. */
@@ -166,6 +176,18 @@ function textureFunctions({ linearMemory: { memory, bytes } }: HostFunctionParts
     readTexture(exchange, operation, place, thread) {
       const begin = exchange >>> 0;
       if (!unit().read(begin, operation)) refuse(begin, place, thread);
+    },
+    useSurface(exchange, operation, place, thread) {
+      const begin = exchange >>> 0;
+      const surface = unit().boundAt(begin);
+      if (surface === undefined || surface.object.isSurface === 0) return refuse(begin, place, thread);
+      const what = surfaces().use(surface, begin, operation);
+      if (what === undefined) return;
+      throw new KernelStop({ kind: faultKind.illegalAddress, place: decodePlace(place), thread, what });
+    },
+    queryTexture(exchange, query, level, place, thread) {
+      const begin = exchange >>> 0;
+      return unit().query(begin, query, level) ?? refuse(begin, place, thread);
     },
   };
 }

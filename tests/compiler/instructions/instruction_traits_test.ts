@@ -224,7 +224,7 @@ test("every row of the table has a lowering and states its effects, and its trai
 });
 
 test("a row's syntax names a result d or p, and sources otherwise", () => {
-  const sources = /^(\[?a\]?|\[x|\[d\]|t|n|target|index|membermask)$/;
+  const sources = /^(\[?a\]?|\[x|\[d\]|\[t\]|t|n|target|index|membermask)$/;
   for (const form of allInstructions()) {
     const first = form.syntax.split(" ")[1]?.replace(/(\.sel)?,$/, "");
     if (first === undefined || form.refusedFor !== undefined) continue;

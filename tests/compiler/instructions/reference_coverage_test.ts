@@ -33,6 +33,7 @@ const testedElsewhere: readonly {
   { opcodes: ["isspacep", "cvta"], file: "../memory_test.ts" },
   { opcodes: ["mbarrier"], file: "../memory_barriers_test.ts" },
   { opcodes: ["mapa", "getctarank"], file: "../clusters_test.ts" },
+  { opcodes: ["txq", "suq", "istypep"], file: "../../objects/textures/surface_test.ts" },
 ];
 
 function isTestedElsewhere({ opcode, slots }: InstructionForm): boolean {

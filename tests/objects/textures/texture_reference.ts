@@ -37,13 +37,19 @@ export interface ReferenceTexture {
 
 /** A read. */
 export interface ReferenceRead {
-  readonly geometry: "1d" | "2d" | "3d" | "a1d" | "a2d";
-  /** The coordinates of dimensions. */
+  readonly geometry: "1d" | "2d" | "3d" | "a1d" | "a2d" | "cube" | "acube";
+  /** The coordinates of dimensions, or the direction in a cube. */
   readonly coordinates: readonly number[];
   readonly layer?: number;
   readonly offsets?: readonly number[];
   /** The level of `tex.level`. */
   readonly lod?: number;
+  /** Whether the coordinates are whole numbers. */
+  readonly fetch?: boolean;
+  /** The channel of a gather. */
+  readonly gather?: number;
+  /** Whether the faces of a cube are joined. */
+  readonly seamless?: boolean;
 }
 
 const bitsView = new DataView(new ArrayBuffer(4));
@@ -92,6 +98,23 @@ interface Tap {
 
 type Places = { readonly index: bigint | "border"; readonly part: bigint }[];
 
+/** Returns the texel that an index stands for. */
+function indexIn(mode: Mode, index: bigint, extent: bigint): bigint | "border" {
+  if (mode === "wrap") return modulo(index, extent);
+  if (mode === "mirror") {
+    const within = modulo(index, 2n * extent);
+    return within < extent ? within : 2n * extent - 1n - within;
+  }
+  if (index >= 0n && index < extent) return index;
+  return mode === "border" ? "border" : index < 0n ? 0n : extent - 1n;
+}
+
+/** Returns a finite coordinate in multiples of 2 ** -149 texels. */
+function texelsAt({ normalizedCoordinates }: ReferenceTexture, coordinate: number, extent: number): bigint {
+  const unit = one >> 21n;
+  return normalizedCoordinates ? floorDiv(scaled(coordinate), unit) * unit * BigInt(extent) : scaled(coordinate);
+}
+
 /** Returns the one or two texels of a dimension, with the part of the second one in 256ths. */
 function placesOf(
   texture: ReferenceTexture,
@@ -103,25 +126,14 @@ function placesOf(
   const given = texture.modes[dimension]!;
   const mode = texture.normalizedCoordinates || given === "border" ? given : "clamp";
   const e = BigInt(extent);
-  const indexOf = (index: bigint): bigint | "border" => {
-    if (mode === "wrap") return modulo(index, e);
-    if (mode === "mirror") {
-      const within = modulo(index, 2n * e);
-      return within < e ? within : 2n * e - 1n - within;
-    }
-    if (index >= 0n && index < e) return index;
-    return mode === "border" ? "border" : index < 0n ? 0n : e - 1n;
-  };
+  const indexOf = (index: bigint) => indexIn(mode, index, e);
   let value = coordinate;
   if (Number.isNaN(value) || Math.abs(value) < 2 ** -126) value = 0;
   if (!Number.isFinite(value)) {
     if (mode === "wrap" || mode === "mirror") value = 0;
     else return [{ index: indexOf(value < 0 ? -(1n << 200n) : 1n << 200n), part: 0n }];
   }
-  // In multiples of 2 ** -149 texels.
-  const unit = one >> 21n;
-  const texels = texture.normalizedCoordinates ? floorDiv(scaled(value), unit) * unit * e : scaled(value);
-  const at = texels + BigInt(offset) * one;
+  const at = texelsAt(texture, value, extent) + BigInt(offset) * one;
   if (!texture.linear) return [{ index: indexOf(floorDiv(at, one)), part: 0n }];
   const position = floorDiv(256n * at + one / 2n, one) - 128n;
   const index = floorDiv(position, 256n), part = modulo(position, 256n);
@@ -153,9 +165,79 @@ function tapsOfPlane(
   );
 }
 
+/** The faces of a cube: the direction of the middle, and those of the two coordinates. */
+const faces = ["+x -z -y", "-x +z -y", "+y +x +z", "-y +x -z", "+z +x -y", "-z -x -y"].map((text) =>
+  text.split(" ").map((axis) => [..."xyz"].map((name) => name === axis[1] ? Number(`${axis[0]}1`) : 0)) as [
+    number[],
+    number[],
+    number[],
+  ]
+);
+
+/** Returns the face in a direction, and the place on it. The largest part must be alone. */
+function faceIn(direction: readonly number[]): { face: number; s: number; t: number } {
+  const along = (axis: readonly number[]) => axis.reduce((sum, part, index) => sum + part * direction[index]!, 0);
+  const face = faces.findIndex(([middle]) => along(middle) === Math.max(...direction.map(Math.abs)));
+  const scale = Math.fround(1 / along(faces[face]![0]));
+  const major = Math.fround(along(faces[face]![0]) * scale);
+  const [s, t] = faces[face]!.slice(1).map((axis) =>
+    Math.fround(Math.fround(Math.fround(Math.fround(along(axis) * scale) / major) + 1) / 2)
+  ) as [number, number];
+  return { face, s, t };
+}
+
+/** Returns the taps of a cube whose faces are joined. */
+function seamlessTaps(texture: ReferenceTexture, level: ReferenceLevel, direction: readonly number[], layer: number) {
+  const { face, s, t } = faceIn(direction);
+  const extent = level.width;
+  const [middle, sAxis, tAxis] = faces[face]!;
+  // No address mode has an effect.
+  const inside = (coordinate: number): Places => {
+    const position = floorDiv(256n * texelsAt(texture, coordinate, extent) + one / 2n, one) - 128n;
+    const index = floorDiv(position, 256n), part = modulo(position, 256n);
+    return [{ index, part }, ...part === 0n ? [] : [{ index: index + 1n, part }]];
+  };
+  const taps = tapsOfPlane(level, { xs: inside(s), ys: inside(t), z: 0n }, { weight: 256n, plane: 0 });
+  const place = (index: bigint) => (2 * Number(index) + 1) / extent - 1;
+  let missing: Tap | undefined;
+  const found = taps.map((tap) => {
+    const [u, v] = [place(tap.x as bigint), place(tap.y as bigint)];
+    const beyondU = Math.abs(u) > 1, beyondV = Math.abs(v) > 1;
+    if (beyondU && beyondV) missing = tap;
+    if (!beyondU && !beyondV || beyondU && beyondV) return { tap, face, x: tap.x, y: tap.y };
+    // The surface of the cube turns at the edge.
+    const point = [0, 1, 2].map((axis) =>
+      middle[axis]! * (1 - 1 / extent) + sAxis[axis]! * Math.max(-1, Math.min(1, u)) +
+      tAxis[axis]! * Math.max(-1, Math.min(1, v))
+    );
+    const largest = point.map(Math.abs).indexOf(Math.max(...point.map(Math.abs)));
+    const next = faces.findIndex(([axis]) => axis[largest] === Math.sign(point[largest]!));
+    const on = faces[next]!.slice(1).map((axis) => axis.reduce((sum, part, index) => sum + part * point[index]!, 0));
+    const [x, y] = on.map((coordinate) => BigInt(Math.round(((coordinate + 1) * extent - 1) / 2))) as [bigint, bigint];
+    return { tap, face: next, x, y };
+  });
+  const share = missing === undefined ? 0n : BigInt(Math.round(Number(missing.weight) / 3));
+  return found.filter(({ tap }) => tap !== missing).map(({ tap, face, x, y }): Tap => {
+    const isOpposite = missing !== undefined && tap.x !== missing.x && tap.y !== missing.y;
+    const more = missing === undefined ? 0n : isOpposite ? missing.weight - 2n * share : share;
+    return { ...tap, x, y, z: BigInt(layer * 6 + face), weight: tap.weight + more };
+  });
+}
+
 /** Returns the bits of four results of a read. */
 export function referenceRead(texture: ReferenceTexture, read: ReferenceRead): number[] {
   const { levels } = texture;
+  if (read.fetch) return fetched(texture, read);
+  if (read.geometry.endsWith("cube")) {
+    const layer = read.geometry === "acube" ? Math.min((read.layer ?? 0) >>> 0, levels[0]!.depth / 6 - 1) : 0;
+    if (read.seamless && texture.linear) {
+      const taps = seamlessTaps(texture, levels[0]!, read.coordinates, layer);
+      return [0, 1, 2, 3].map((channel) => channel < texture.channels ? sumOf(texture, taps, channel) : 0);
+    }
+    const { face, s, t } = faceIn(read.coordinates);
+    return referenceRead(texture, { ...read, geometry: "a2d", coordinates: [s, t], layer: 6 * layer + face });
+  }
+  if (read.gather !== undefined) return gathered(texture, read, read.gather);
   const fixed = (value: number) => Number.isNaN(value) ? 0 : Math.trunc(256 * value);
   const last = levels.length - 1;
   const biased = fixed(read.lod ?? -32) + fixed(texture.bias ?? 0);
@@ -169,6 +251,37 @@ export function referenceRead(texture: ReferenceTexture, read: ReferenceRead): n
   return [0, 1, 2, 3].map((channel) => {
     if (channel >= texture.channels) return 0;
     return isSum ? sumOf(texture, taps, channel) : wordOf(texture, codeOf(texture, taps[0]!, channel), channel);
+  });
+}
+
+/** Returns the texel at whole coordinates: zeros outside. */
+function fetched(texture: ReferenceTexture, { geometry, coordinates, layer = 0 }: ReferenceRead): number[] {
+  const level = texture.levels[0]!;
+  const [x = 0, y = 0, z = geometry.startsWith("a") ? layer >>> 0 : 0] = coordinates;
+  const isInside = x >= 0 && x < level.width && y >= 0 && y < level.height && z >= 0 && z < level.depth;
+  const tap: Tap = { level, x: BigInt(x), y: BigInt(y), z: BigInt(z), weight: 256n, plane: 0 };
+  return [0, 1, 2, 3].map((channel) =>
+    isInside && channel < texture.channels ? wordOf(texture, codeOf(texture, tap, channel), channel) : 0
+  );
+}
+
+/** Returns a channel of the four texels around coordinates. */
+function gathered(texture: ReferenceTexture, read: ReferenceRead, channel: number): number[] {
+  const level = texture.levels[0]!;
+  // Each of the two places of a dimension is addressed alone.
+  const placesAlong = (dimension: number, extent: number) => {
+    const given = texture.modes[dimension]!;
+    const mode = texture.normalizedCoordinates || given === "border" ? given : "clamp";
+    const coordinate = read.coordinates[dimension]!;
+    const position = floorDiv(256n * texelsAt(texture, coordinate, extent) + one / 2n, one) - 128n;
+    const index = floorDiv(position, 256n);
+    return [index, index + 1n].map((at) => indexIn(mode, at, BigInt(extent)));
+  };
+  const xs = placesAlong(0, level.width), ys = placesAlong(1, level.height);
+  const z = read.geometry.startsWith("a") ? BigInt(Math.min((read.layer ?? 0) >>> 0, level.depth - 1)) : 0n;
+  return [[0, 1], [1, 1], [1, 0], [0, 0]].map(([column, row]) => {
+    const tap: Tap = { level, x: xs[column!]!, y: ys[row!]!, z, weight: 256n, plane: 0 };
+    return channel < texture.channels ? wordOf(texture, codeOf(texture, tap, channel), channel) : 0;
   });
 }
 

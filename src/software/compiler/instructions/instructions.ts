@@ -158,6 +158,13 @@ import {
   videoMultiplyAdd,
   videoShift,
 } from "./integers/video_instructions.ts";
+import {
+  isTextureType,
+  loadSurface,
+  queryTexture,
+  reduceSurface,
+  storeSurface,
+} from "./textures/surface_instructions.ts";
 import { readTexture } from "./textures/texture_instructions.ts";
 import { performanceEvent, redistributeRegisters, trap } from "./miscellaneous_instructions.ts";
 import { refusedForms, refusedOpcodes } from "./refused_instructions.ts";
@@ -480,7 +487,18 @@ const miscellaneousLowerings = onFirstUse((): Lowerings<MiscellaneousName> => ({
 
 const textureLowerings = onFirstUse((): Lowerings<TextureName> => ({
   tex: readTexture("sample"),
-  "tex.f16x2": readTexture("sample"),
+  "tex.level": readTexture("level"),
+  "tex.grad": readTexture("gradient"),
+  tld4: readTexture("gather"),
+  txq: queryTexture,
+  "txq.level": queryTexture,
+  istypep: isTextureType,
+  suld: loadSurface,
+  "sust.b": storeSurface("store"),
+  "sust.p": storeSurface("storeFormatted"),
+  "sured.b": reduceSurface("reduce"),
+  "sured.p": reduceSurface("reduceFormatted"),
+  suq: queryTexture,
 }));
 
 let forms: readonly InstructionForm[] | undefined;

@@ -10,7 +10,6 @@ import type { RefusalReason } from "../typing/find_form.ts";
 import { type InstructionForm, instructionForm } from "./instruction_form.ts";
 
 const noTensorCores = "of the instructions of tensor cores, only mma and wmma are supported";
-const noTextures = "poolpass has no textures and surfaces";
 const noClusters = "there are no clusters of several blocks";
 const needsBlackwell = "it needs a GPU of sm_100 or newer, and this device is one of sm_90";
 
@@ -19,13 +18,6 @@ export const refusedOpcodes: ReadonlyMap<string, RefusalReason> = new Map(
   ([
     ["wgmma", "9.7.15", noTensorCores],
     ["tcgen05", "9.7.16", noTensorCores],
-    ["tld4", "9.7.10.4", noTextures],
-    ["txq", "9.7.10.5", noTextures],
-    ["istypep", "9.7.10.6", noTextures],
-    ["suld", "9.7.11.1", noTextures],
-    ["sust", "9.7.11.2", noTextures],
-    ["sured", "9.7.11.3", noTextures],
-    ["suq", "9.7.11.4", noTextures],
     ["clusterlaunchcontrol", "9.7.13.17", needsBlackwell],
     ["multimem", "9.7.9.14", "there is no multicast memory"],
     ["brkpt", "9.7.19.1", "there is no debugger to stop for"],

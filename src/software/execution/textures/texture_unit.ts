@@ -5,7 +5,13 @@
  *
  * @module
  */
-import { decodeTextureOperation, exchangeWords, type Geometry, type TextureOperation } from "../../abi/textures.ts";
+import {
+  decodeTextureOperation,
+  exchangeWords,
+  type Geometry,
+  type TextureOperation,
+  textureQueries,
+} from "../../abi/textures.ts";
 import { type Axis, dividedUp, linear, nearest, neighbours, position, texelsOf, withinRepeated } from "./addressing.ts";
 import { BoundTexture, type TexelLevel, TexelMemory } from "./bound_texture.ts";
 import { facePoint, texelOfCube } from "./cubemaps.ts";
@@ -68,6 +74,23 @@ export class TextureUnit {
     this.#read(texture, operation, exchange / 4);
     if (operation.results !== "words") this.#narrow(operation.results === "pairs", exchange / 4 + exchangeWords.data);
     return true;
+  }
+
+  /** Returns what is asked of a texture or surface. Undefined if the handle is that of neither. */
+  query(exchange: number, query: number, level: number): number | undefined {
+    const bound = this.boundAt(exchange);
+    const name = textureQueries[query]!;
+    if (name === "isTexture" || name === "isSurface") {
+      return Number(bound !== undefined && (bound.object.isSurface === 1) === (name === "isSurface"));
+    }
+    if (bound === undefined) return undefined;
+    const { object, levels } = bound;
+    const shown = levels[level];
+    if (shown === undefined) return 0;
+    if (name === "width") return shown.width;
+    if (name === "height") return object.dimensions === 1 ? 0 : shown.height;
+    if (object.isLayered === 1 || object.isCubemap === 1) return object.visibleLayers;
+    return object.dimensions === 3 ? shown.depth : 0;
   }
 
   #narrow(arePairs: boolean, at: number): void {

@@ -16,7 +16,7 @@ import type { FunctionEmitter } from "../../codegen/function_emitter.ts";
 import type { Emit } from "../instruction_form.ts";
 import { loadOp, storeOp } from "../memory/memory_instructions.ts";
 
-const s32 = typeNamed("s32"), u32 = typeNamed("u32"), u64 = typeNamed("u64");
+const s32 = typeNamed("s32"), u32 = typeNamed("u32"), u64 = typeNamed("u64"), f32 = typeNamed("f32");
 const pred = typeNamed("pred");
 
 /** The number of coordinates of a texel in each geometry. */
@@ -34,10 +34,10 @@ const dimensionsOf: Readonly<Record<Geometry, number>> = {
 export function leave(
   e: FunctionEmitter,
   operand: ResolvedOperand | undefined,
-  { type, word }: { type: ScalarType; word: number },
+  { type, word, wide = false }: { type: ScalarType; word: number; wide?: boolean },
 ): void {
   e.getLaunchRecord();
-  e.push(operand, type);
+  e.push(operand, type, { wide });
   e.code.memory(storeOp(type), exchangeOffset + 4 * word);
 }
 
@@ -109,7 +109,9 @@ export function readTexture(read: TextureRead): Emit {
     if (elements.length !== length) e.fail(`it needs a vector of ${length} registers`);
     const isFetch = i.sourceType.name === "s32";
     leavePlace(e, i.operands[1], { geometry, type: i.sourceType });
-    const offsets = offsetsOf(e, i, { geometry, first: 2 });
+    if (read === "level") leave(e, i.operands[2], { type: i.sourceType, word: exchangeWords.level });
+    if (read === "gradient") leaveGradients(e, i, geometry);
+    const offsets = offsetsOf(e, i, { geometry, first: read === "level" ? 3 : read === "gradient" ? 4 : 2 });
     offsets.forEach((offset, index) => leave(e, offset, { type: s32, word: exchangeWords.offsets + index }));
     pushExchange(e);
     e.code.i32(encodeTextureOperation({
@@ -117,7 +119,7 @@ export function readTexture(read: TextureRead): Emit {
       read,
       isFetch,
       hasOffsets: offsets.length > 0,
-      channel: 0,
+      channel: Math.max(0, "rgba".indexOf(i.choices.get("component") ?? "r")),
       results: arePairs ? "pairs" : i.type.name === "f16" ? "halves" : "words",
     }));
     e.pushPlace({ operation: "read" });
@@ -130,6 +132,17 @@ export function readTexture(read: TextureRead): Emit {
     // All of a texture is resident: there are no sparse arrays.
     if (resident !== undefined) e.assign(resident, pred, () => e.code.i32(1));
   };
+}
+
+/** Emits code that stores the gradients of `tex.grad` in the exchange. */
+function leaveGradients(e: FunctionEmitter, i: ResolvedInstruction, geometry: Geometry): void {
+  const count = dimensionsOf[geometry];
+  i.operands.slice(2, 4).forEach((operand, direction) => {
+    if (operand.kind !== "vector" || operand.elements.length < count) e.fail(`it needs vectors of ${count} gradients`);
+    vectorParts(operand).slice(0, count).forEach((gradient, index) => {
+      leave(e, gradient, { type: f32, word: exchangeWords.gradients + 3 * direction + index });
+    });
+  });
 }
 
 /** Returns the offsets in texels that an instruction has behind its other operands. */

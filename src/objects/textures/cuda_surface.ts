@@ -1,0 +1,139 @@
+/**
+ * Surface objects, by which kernels read and write arrays.
+ *
+ * @module
+ */
+import { CudaArray, extentsText, type SharedArrayMemory, stateOfArray } from "../../memory/arrays/cuda_array.ts";
+import type { Session } from "../../session.ts";
+import { cloneRefusal, openInWorker } from "../../support/cloning.ts";
+import { cannot, ignoreLoss } from "../../support/driver_errors.ts";
+import { printAs } from "../../support/printing.ts";
+import { RangeError, ReferenceError, TypeError } from "../../support/program_errors.ts";
+import { errorOfAnotherCuda, refuseConstruction, whatIs } from "../../support/validation.ts";
+import type { CudaDevice } from "../cuda_device.ts";
+import type { OpenedObject } from "../opened_objects.ts";
+import type { CudaStream } from "../streams/cuda_stream.ts";
+import type { KernelObjectState } from "./cuda_texture.ts";
+
+/** Returns what the library knows of a surface. Undefined for another value. Throws if it was disposed. */
+export let stateOfSurface: (value: unknown) => KernelObjectState | undefined;
+
+const refusalToClone = cloneRefusal("a CudaSurface", openInWorker);
+
+/**
+ * What a kernel reads and writes with functions such as `surf2Dread` and `surf2Dwrite`: pass it to a launch for a
+ * `cudaSurfaceObject_t`. Comes from `CudaDevice.createSurface`.
+ *
+ * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__SURFACE__OBJECT.html
+ */
+export class CudaSurface implements Disposable {
+  // Must be the first property: see `cloneRefusal`.
+  private readonly cloneRefusal = refusalToClone;
+  /** The device whose kernels can use the surface. */
+  readonly device: CudaDevice;
+  /** The array that kernels read and write. */
+  readonly array: CudaArray;
+  readonly #session: Session;
+  readonly #memory: SharedArrayMemory;
+  readonly #opened: OpenedObject;
+  readonly #streams = new Set<CudaStream>();
+  #handle: bigint | undefined;
+
+  static {
+    stateOfSurface = (value) => {
+      const isSurface = typeof value === "object" && value !== null && #session in value;
+      return isSurface ? value.#state() : undefined;
+    };
+    printAs(this, "CudaSurface", (surface) => {
+      const state = surface.#isGone ? ", disposed" : "";
+      return `CudaSurface { device ${surface.device.ordinal}, CudaArray ${extentsText(surface.array)}${state} }`;
+    }, ["device", "array", ["disposed", (surface) => surface.#isGone]]);
+  }
+
+  /**
+   * Surfaces come from `CudaDevice.createSurface`.
+   *
+   * @ignore
+   */
+  constructor(
+    session: Session,
+    { array, handle, memory }: { array: CudaArray; handle: bigint; memory: SharedArrayMemory } = {} as never,
+  ) {
+    if (session?.opened === undefined) refuseConstruction("CudaSurface", "CudaDevice.createSurface");
+    const { device } = array;
+    this.#session = session;
+    this.device = device;
+    this.array = array;
+    this.#handle = handle;
+    this.#memory = memory;
+    this.#opened = { kind: "surface", release: (driver) => driver.surfObjectDestroy(device.ordinal, handle) };
+    session.opened.add(this.#opened);
+  }
+
+  get #isGone(): boolean {
+    return this.#handle === undefined || this.#memory.isDisposed || this.#session.hasEnded;
+  }
+
+  /**
+   * The `cudaSurfaceObject_t`, which kernels get. It is still owned by this object.
+   *
+   * @throws {ReferenceError} If the surface or its array was disposed
+   */
+  get unsafeHandle(): bigint {
+    return this.#state().handle;
+  }
+
+  #state(): KernelObjectState {
+    const handle = this.#handle;
+    if (handle === undefined) throw new ReferenceError("Cannot use a surface: it was disposed");
+    if (this.#memory.isDisposed) throw new ReferenceError("Cannot use a surface: its array was disposed");
+    return {
+      session: this.#session,
+      handle,
+      allocation: undefined,
+      noteUse: (stream) => {
+        this.#streams.add(stream);
+        this.#memory.noteUse(stream);
+      },
+    };
+  }
+
+  /** Destroys the surface when the kernels that use it are done, without waiting for them. */
+  [Symbol.dispose](): void {
+    const handle = this.#handle;
+    if (handle === undefined) return;
+    this.#handle = undefined;
+    if (this.#session.hasEnded) return;
+    this.#session.opened.markDisposed(this.#opened);
+    const streams = [...this.#streams].filter(({ disposed }) => !disposed);
+    ignoreLoss(() =>
+      this.#session.afterWork(streams, () => {
+        ignoreLoss(() => this.#session.driver.surfObjectDestroy(this.device.ordinal, handle));
+        this.#session.opened.delete(this.#opened);
+      })
+    );
+  }
+}
+
+/** Creates a surface with `cudaCreateSurfaceObject`. */
+export function createSurface(session: Session, device: CudaDevice, array: CudaArray): CudaSurface {
+  if (!(array instanceof CudaArray)) {
+    throw new TypeError(`Cannot create a surface of ${whatIs(array, "CudaArray")}: give a CudaArray`);
+  }
+  const { session: theirs, memory, shape } = stateOfArray(array);
+  if (theirs !== session) throw errorOfAnotherCuda("create a surface");
+  if (array.device !== device) {
+    throw new RangeError(
+      `Cannot create a surface on device ${device.ordinal}: the array is on device ${array.device.ordinal}`,
+    );
+  }
+  if (!shape.surface) {
+    throw new RangeError("Cannot create a surface of the array: create the array with { surface: true }");
+  }
+  try {
+    const handle = session.driver.surfObjectCreate(device.ordinal, memory.handle);
+    return new CudaSurface(session, { array, handle, memory });
+  } catch (error) {
+    throw cannot(`create a surface on device ${device.ordinal}`, error);
+  }
+}
