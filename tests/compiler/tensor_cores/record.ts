@@ -10,11 +10,12 @@ import { Buffer } from "node:buffer";
 import process from "node:process";
 import { parseArgs } from "node:util";
 import { open } from "../../../mod.ts";
-import { classes } from "./inputs.ts";
+import { classes, Random } from "./inputs.ts";
 import { forms, fragmentForms } from "./forms.ts";
 import { formOf } from "./problems.ts";
 import { programOf } from "./program.ts";
-import { hashesOf, type RecordedHashes, type Recording, type RunProducts } from "./recording.ts";
+import { multiplyKernel, type ProductType, productTypes, randomElements } from "./kernels.ts";
+import { hashesOf, hashOf, type RecordedHashes, type Recording, type RunProducts } from "./recording.ts";
 
 /** The number of problems of each class in products.bin. */
 const kept = 4;
@@ -77,7 +78,38 @@ for (const text of [...forms, ...fragmentForms].filter((text) => text.includes(o
     console.log(`${text}: ${(error as Error).message.slice(0, 300)}`);
   }
 }
-const recording: Recording = { device: gpu.name, elements, hashes };
-writeFileSync(`${folder}/products.json`, JSON.stringify(recording, undefined, 1));
+const large: Partial<Record<ProductType, string>> = {};
+for (const type of Object.keys(productTypes) as ProductType[]) {
+  const found = large[type] = hashOf(await largeProduct(type));
+  const expected = before?.large[type];
+  if (expected === undefined || expected === found) continue;
+  differences++;
+  console.log(`Other results of a large product of ${type}`);
+}
+const recording: Recording = { device: gpu.name, elements, hashes, large };
+writeFileSync(`${folder}/products.json`, formatted(recording));
 writeFileSync(`${folder}/products.bin`, Buffer.concat(results));
 console.log(`${Object.keys(hashes).length} instructions on ${gpu.name}, ${differences} differences`);
+
+/** A product of matrices of 256 rows of 1024 bytes, by a kernel in CUTLASS' style. */
+async function largeProduct(type: ProductType): Promise<Uint32Array> {
+  const rows = 256, rowBytes = 1024;
+  const random = Random.of("large", "small");
+  const matrix = () => randomElements(random, type, rows * rowBytes / productTypes[type].bytes);
+  const [a, b] = [matrix(), matrix()];
+  using module = gpu.loadModule(multiplyKernel(type));
+  using left = pool.allocate(a.byteLength, stream);
+  using right = pool.allocate(b.byteLength, stream);
+  using out = pool.allocate(4 * rows * rows, stream);
+  left.copyFrom(a, stream);
+  right.copyFrom(b, stream);
+  const grid = [rows / 64, rows / 64] as const;
+  module.kernel("multiply").launch({ grid, block: 128, stream }, out, left, right, rows, rowBytes);
+  return await out.read(Uint32Array);
+}
+
+/** JSON with a line for each instruction. */
+function formatted({ hashes, ...others }: Recording): string {
+  const lines = Object.entries(hashes).map(([text, found]) => `  ${JSON.stringify(text)}: ${JSON.stringify(found)}`);
+  return `${JSON.stringify(others).slice(0, -1)},\n"hashes": {\n${lines.join(",\n")}\n}}\n`;
+}

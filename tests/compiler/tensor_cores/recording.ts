@@ -6,6 +6,7 @@
  */
 import { classes, Random } from "./inputs.ts";
 import { formOf, problemOf } from "./problems.ts";
+import type { ProductType } from "./kernels.ts";
 import { programOf } from "./program.ts";
 
 /** Hashes of the results of an instruction, one for each class of inputs. */
@@ -25,6 +26,8 @@ export interface Recording {
   /** The number of elements of D for each instruction, in all classes together. */
   readonly elements: number;
   readonly hashes: Readonly<Record<string, RecordedHashes>>;
+  /** Hashes of large products, by the type of their elements. */
+  readonly large: Readonly<Partial<Record<ProductType, string>>>;
 }
 
 /** Runs a kernel with as many blocks as there are problems, and returns what they write. */
@@ -63,7 +66,8 @@ export async function hashesOf(
   return { first, all };
 }
 
-function hashOf(words: Uint32Array): string {
+/** Returns a hash of 32-bit words. */
+export function hashOf(words: Uint32Array): string {
   let low = 0x811c_9dc5, high = 0x9e37_79b9;
   for (const word of words) {
     low = Math.imul(low ^ word, 0x0100_0193);
