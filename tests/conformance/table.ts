@@ -42,6 +42,7 @@ import { situations as reuse } from "./situations/reuse.ts";
 import { situations as reuseOfPieces } from "./situations/reuse_of_pieces.ts";
 import type { Situation } from "./situation.ts";
 import { situations as streams } from "./situations/streams.ts";
+import { situations as textures } from "./situations/textures.ts";
 import { situations as virtualMemory } from "./situations/virtual_memory.ts";
 import { situations as waitingBlocks } from "./situations/waiting_blocks.ts";
 
@@ -85,6 +86,7 @@ const rowsByFile: Readonly<Record<string, readonly Situation[]>> = {
   public_pools: publicPools,
   public_objects: publicObjects,
   launch_attributes: launchAttributes,
+  textures,
   virtual_memory: virtualMemory,
 };
 

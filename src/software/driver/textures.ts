@@ -26,6 +26,7 @@ import {
 import { fail } from "../failure.ts";
 import { type ArrayLevel, ArrayMemory, hasLayers, texelBytesOf } from "../memory/array_memory.ts";
 import { offsetOfAddress } from "../memory/memory_layout.ts";
+import { textureLimits } from "../software_device.ts";
 import type { DriverCore } from "./core.ts";
 import type { ProgramMemory } from "./program_memory.ts";
 
@@ -42,10 +43,6 @@ type TextureCalls = Pick<
   | "surfObjectCreate"
   | "surfObjectDestroy"
 >;
-
-/** The alignment that an address and a pitch of textures need, as a device's attributes say. */
-export const textureAlignment = 512;
-export const texturePitchAlignment = 32;
 
 /** An array, or one level of a mipmapped array. */
 interface Level {
@@ -224,8 +221,8 @@ export class Textures {
       const texelBytes = texelBytesOf(resource) ?? fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
       const isRows = typeof extent !== "number";
       const byteLength = isRows ? extent.pitch * (extent.height - 1) + extent.width * texelBytes : extent;
-      const isAligned = address % BigInt(textureAlignment) === 0n &&
-        (!isRows || extent.pitch % texturePitchAlignment === 0 && extent.pitch >= extent.width * texelBytes);
+      const isAligned = address % BigInt(limits.textureAlignment) === 0n &&
+        (!isRows || extent.pitch % limits.texturePitchAlignment === 0 && extent.pitch >= extent.width * texelBytes);
       if (!isAligned || byteLength <= 0) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
       this.#memory.range(address, byteLength, { call, device, flags: 1 });
       return {
@@ -260,16 +257,25 @@ interface ShownTexels extends ArrayDescriptor {
   readonly levels: number;
 }
 
-/** The largest extents of arrays, as a device's attributes say. */
-const greatestExtents = {
-  "1d": [131072, 0, 0],
-  "1d layered": [32768, 0, 2048],
-  "2d": [131072, 65536, 0],
-  "2d layered": [32768, 32768, 2048],
-  "3d": [16384, 16384, 16384],
-  cubemap: [32768, 32768, 6],
-  "cubemap layered": [32768, 32768, 2046],
-} as const;
+const limits = textureLimits;
+/** The largest extents of arrays. */
+const greatestExtents: Readonly<Record<string, readonly [width: number, height: number, depth: number]>> = {
+  "1d": [limits.maxTexture1DWidth, 0, 0],
+  "1d layered": [limits.maxTexture1DLayeredWidth, 0, limits.maxTexture1DLayeredLayers],
+  "2d": [limits.maxTexture2DWidth, limits.maxTexture2DHeight, 0],
+  "2d layered": [
+    limits.maxTexture2DLayeredWidth,
+    limits.maxTexture2DLayeredHeight,
+    limits.maxTexture2DLayeredLayers,
+  ],
+  "3d": [limits.maxTexture3DWidth, limits.maxTexture3DHeight, limits.maxTexture3DDepth],
+  cubemap: [limits.maxTextureCubemapWidth, limits.maxTextureCubemapWidth, 6],
+  "cubemap layered": [
+    limits.maxTextureCubemapLayeredWidth,
+    limits.maxTextureCubemapLayeredWidth,
+    limits.maxTextureCubemapLayeredLayers,
+  ],
+};
 
 /** Whether CUDA has arrays of a size and format. */
 function isPossible(descriptor: ArrayDescriptor): boolean {
@@ -281,8 +287,7 @@ function isPossible(descriptor: ArrayDescriptor): boolean {
   const isGather = (flags & arrayFlag.textureGather) !== 0;
   if (isGather && (height === 0 || depth > 0 && !hasLayers(descriptor))) return false;
   const shape = isCubemap ? "cubemap" : height === 0 ? "1d" : depth === 0 || isLayered ? "2d" : "3d";
-  const extents: Readonly<Record<string, readonly [number, number, number]>> = greatestExtents;
-  const [mostWidth, mostHeight, mostDepth] = extents[isLayered ? `${shape} layered` : shape]!;
+  const [mostWidth, mostHeight, mostDepth] = greatestExtents[isLayered ? `${shape} layered` : shape]!;
   return width <= mostWidth && height <= mostHeight && depth <= mostDepth;
 }
 
