@@ -1054,7 +1054,7 @@ export interface Driver {
   launchKernel(launch: KernelLaunch): void;
   /**
    * Launches a kernel with attributes, using `cuLaunchKernelEx`. Fails with `cudaErrorCallRequiresNewerDriver` before
-   * CUDA 11.6. The software device refuses clusters of several blocks with `cudaErrorNotSupported`.
+   * CUDA 11.6.
    */
   launchKernelEx(launch: KernelLaunch, attributes: LaunchAttributes): void;
   occupancyMaxActiveBlocksPerMultiprocessor(kernel: bigint, blockSize: number, sharedMemoryBytes: number): number;

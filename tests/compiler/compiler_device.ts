@@ -211,6 +211,7 @@ export function load(
     set({ parameters: packed, shared, localMemory: local, bounds, threads, savedRegisters: saved });
     set({ warpWorkspace: saved + count * kernel.savedBytes });
     set({ sharedBytes: kernel.sharedBytes + sharedMemoryBytes, fuelLeft: 2 ** 20 });
+    set({ clusterDimX: 1, clusterDimY: 1, clusterDimZ: 1 });
     set({
       gridX: grid[0],
       gridY: grid[1],

@@ -9,9 +9,6 @@ const refused: Readonly<Record<string, readonly string[]>> = {
     "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%f1, %f2, %f3, %f4}, %rd1, %rd2, %p1, 1, 1, 0, 0;",
     "tcgen05.wait::ld.sync.aligned;",
   ],
-  "there are no clusters of several blocks": [
-    "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%r1], [%rd1], %r2, [%r3], %h1;",
-  ],
   "there is no multicast memory": ["multimem.ld_reduce.relaxed.sys.global.add.u32 %r1, [%rd1];"],
   "need a GPU of sm_100 or newer": [
     "ld.global.v4.b64 {%rd1, %rd2, %rd3, %rd4}, [%rd1];",

@@ -33,20 +33,6 @@ export const differences: readonly Difference[] = [
     because: "the driver API has no equivalent of cudaFree(0): nothing is called, and so nothing fails",
   },
   {
-    situation: "launches in clusters of several blocks, and cooperative launches of few blocks and of too many",
-    driver: "software",
-    outcome: {
-      answer: {
-        "2 blocks": "cudaErrorNotSupported",
-        "8 blocks": "cudaErrorNotSupported",
-        cooperative: "done",
-        "too many": "cudaErrorCooperativeLaunchTooLarge",
-        synchronize: "done",
-      },
-    },
-    because: "it has no clusters of blocks: its attribute clusterLaunch is 0",
-  },
-  {
     situation: "a copy added in freed memory",
     driver: "software",
     outcome: { answer: "cudaErrorInvalidValue" },

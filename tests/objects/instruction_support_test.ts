@@ -43,7 +43,7 @@ const ptx = `${header}.visible .global .align 4 .f32 scale;
   call helper;
   ret;
 }
-.visible .entry joins() .explicitcluster .reqnctapercluster 2 {
+.visible .entry joins() .blocksareclusters .reqntid 32 .reqnctapercluster 2 {
   ret;
 }
 `;
@@ -81,10 +81,10 @@ testOnEachDriver(
       ["unsupported", [21]],
       ["exact", [22]],
     ]);
-    assertEquals(reportOf(module, ".explicitcluster"), [{
-      ...use(".explicitcluster", undefined, [33], ["joins"]),
+    assertEquals(reportOf(module, ".blocksareclusters"), [{
+      ...use(".blocksareclusters", undefined, [33], ["joins"]),
       support: "unsupported",
-      reason: 'cannot use the directive ".explicitcluster": there are no clusters of blocks',
+      reason: 'cannot use the directive ".blocksareclusters": grids are counted in blocks here',
     }]);
     assertEquals(reportOf(module, "ld.global.f32").map(({ kernels }) => kernels), [["waves", "stops"]]);
     assertEquals(reportOf(module, "pmevent"), [], "no kernel reaches it");

@@ -202,19 +202,6 @@ testOnEachDriver("only a launch that asks for something is extended, and its buf
   gpu.synchronize();
 });
 
-test("the software device refuses clusters by their name", () => {
-  using cuda = new Cuda(new Session(new SoftwareDriver({ devices: 1, peers: false })));
-  using module = cuda.device(0).loadModule(fillPtx);
-  const fill = module.kernel("fill");
-  const error = assertThrows(
-    () => fill.launch({ grid: [2, 2], block: 32, cluster: [1, 2] }, 0n, 0, 0),
-    CudaError,
-    `the option "cluster"`,
-  ) as CudaError;
-  assertEquals([error.code, error.call], ["cudaErrorNotSupported", "cuLaunchKernelEx"]);
-  assert(error.message.endsWith(`the device's attribute("clusterLaunch") is 0: run this on a GPU that supports it`));
-});
-
 /** A software device that takes every launch, as a GPU with clusters does, and the calls that its driver gets. */
 function withClusters(methods: Partial<Driver> = {}): { driver: Driver; calls: unknown[] } {
   const software = new SoftwareDriver({ devices: 1, peers: false });

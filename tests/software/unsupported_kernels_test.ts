@@ -151,7 +151,13 @@ test("what a module declares and does not define refuses the kernels that use it
 test("directives and registers that are not supported refuse their kernel only", () => {
   for (
     const [bad, reason] of [
-      [kernel("bad", "mov.u32 %r, 2;").replace(") {", ")\n.explicitcluster .reqnctapercluster 2, 1, 1\n{"), "Line 5: "],
+      [
+        kernel("bad", "mov.u32 %r, 2;").replace(
+          ") {",
+          ")\n.blocksareclusters .reqntid 32 .reqnctapercluster 2, 1, 1\n{",
+        ),
+        "Line 5: ",
+      ],
       [kernel("bad", "brkpt;"), "there is no debugger"],
       [kernel("bad", ".local .align 131072 .b8 l[64]; mov.u32 %r, l;"), "to more than 65536 bytes"],
       [kernel("bad", "mov.u32 %r, %aggr_smem_size;"), "%aggr_smem_size is not supported"],

@@ -177,6 +177,8 @@ export interface InstructionTraits {
    * lockstep.
    */
   readonly ofActiveLanes?: boolean;
+  /** Whether the instruction computes with addresses in the shared memory of other blocks of a cluster. Default: no. */
+  readonly mapsClusterMemory?: boolean;
   /** Whether kernels that contain the instruction may run in gangs. Default: no. */
   readonly runsInGangs?: boolean;
 }
@@ -199,6 +201,11 @@ export function hasOnlyModifiers({ choices }: ResolvedInstruction, slots: readon
 export function mayBeContracted({ form, choices }: Pick<ResolvedInstruction, "form" | "choices">): boolean {
   const { contraction } = form.traits;
   return contraction !== undefined && contraction !== "negation" && !choices.has("rounding") && !choices.has("rn");
+}
+
+/** Whether an instruction refers to the shared memory of a cluster, or computes addresses in it. */
+export function usesClusterMemory({ form, choices }: Pick<ResolvedInstruction, "form" | "choices">): boolean {
+  return form.traits.mapsClusterMemory === true || [...choices.values()].includes("shared::cluster");
 }
 
 /** Whether an instruction's side effects are unknown, because its row does not state them. */

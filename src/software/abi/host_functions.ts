@@ -124,7 +124,8 @@ export const hostFunctionTypes = {
   /**
    * Copies a part of a tensor, given the generic address of the tensor map, the address in shared memory, an index of
    * `tensorOperations`, the number of coordinates, five coordinates, the three 16-bit offsets of the mode im2col or -1,
-   * the code location, the thread, and the readable memory. Returns the number of bytes that were written to shared
+   * the code location, the thread, the readable memory, and the cluster: the first address of the block's shared memory, and
+   * the offset of the table of the cluster's shared memory. Returns the number of bytes that were written to shared
    * memory. Throws if the kernel may not access the memory.
    */
   copyTensor: {
@@ -139,6 +140,8 @@ export const hostFunctionTypes = {
       "i32",
       "i32",
       "i64",
+      "i32",
+      "i32",
       "i32",
       "i32",
       "i32",

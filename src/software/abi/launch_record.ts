@@ -71,6 +71,19 @@ export const launchFields = [
    */
   "workspaceHigh",
   "workspaceLow",
+  /** The size of a cluster of blocks, in blocks. */
+  "clusterDimX",
+  "clusterDimY",
+  "clusterDimZ",
+  /** 1 if the launch or the kernel states the size of its clusters. */
+  "isCluster",
+  /** The first address in `.shared` of the running block: its rank in the cluster times the size of the state space. */
+  "clusterBase",
+  /**
+   * The offset of a table with the offset of the shared memory of each block of the cluster, by rank. 0 if the other
+   * blocks of the cluster are not resident.
+   */
+  "clusterTable",
   /**
    * For kernels with the check `memory`: the offset of a table of the ranges that the 64-bit parameters point into. An
    * entry is located at the same offset in the table as the parameter in the packed parameters. The entry consists of
@@ -100,6 +113,9 @@ export const threadStarts = ["threadStartX", "threadStartY", "threadStartZ"] as 
 export const unboundedLength = 0xffff_ffff;
 /** The maximum size of the table of argument ranges, in bytes. Parameters at higher offsets have no ranges. */
 export const argumentRangesByteLength = 0x4000;
+
+/** The maximum number of blocks in a cluster. */
+export const mostClusterBlocks = 16;
 
 /** The number of multiprocessors that a device has according to the special registers that kernels read. */
 export const multiProcessorCount = 4;
@@ -215,6 +231,10 @@ export type SuspensionRequest =
     readonly operation: "sync" | "arrive" | "popc" | "and" | "or";
     readonly isAligned: boolean;
   }
+  /**
+   * `barrier.cluster`: the thread arrives, or waits until all threads of the cluster that have not exited have arrived.
+   */
+  | { readonly kind: "clusterBarrier"; readonly operation: "arrive" | "wait"; readonly isAligned: boolean }
   /** `bar.warp.sync`: the lanes in the mask operand wait for each other. */
   | { readonly kind: "warpBarrier" }
   /** `shfl.sync`: `first` is the lane or distance, `second` the clamp and segment mask. */

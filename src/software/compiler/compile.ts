@@ -31,6 +31,7 @@ import { contractKernel } from "./contraction/contract.ts";
 import { joinProducts } from "./contraction/join_products.ts";
 import { defaultStackBytes, type EmitOptions } from "./codegen/function_emitter.ts";
 import { helperCount, helperFunctions, importedFunctions } from "./helpers/helper_functions.ts";
+import { usesClusterMemory } from "../../ptx/instructions/instruction_traits.ts";
 import { usesHeap } from "./instructions/host_calls.ts";
 import { instructionSet } from "./instructions/instructions.ts";
 import { findsWorkspace } from "./instructions/special_registers.ts";
@@ -95,6 +96,10 @@ export interface CompiledKernel {
   readonly maxThreadsPerBlock: number | undefined;
   /** The block size that every launch must have, in x, y and z. Undefined if every size is allowed. */
   readonly requiredThreads: readonly [x: number, y: number, z: number] | undefined;
+  /** The size of the clusters of a launch in blocks, if the kernel requires one. */
+  readonly requiredCluster: readonly [x: number, y: number, z: number] | undefined;
+  /** The maximum number of blocks of a cluster, if the kernel limits it. */
+  readonly mostClusterBlocks: number | undefined;
   /** The size of the static shared memory, in bytes. Dynamic shared memory begins after it. */
   readonly sharedBytes: number;
   /** The distance between the local memories of successive threads, in bytes. */
@@ -223,13 +228,8 @@ const knownDirectives: ReadonlySet<string> = new Set([
   "maxnreg",
   "pragma",
   "maxclusterrank",
-]);
-
-/** Directives of kernels that need clusters of blocks, which are not supported. */
-const clusterDirectives: ReadonlySet<string> = new Set([
   "reqnctapercluster",
   "explicitcluster",
-  "blocksareclusters",
 ]);
 
 /**
@@ -329,6 +329,7 @@ function compileKernel(
       usesHeap: bodies.some((body) => instructionsOf(body).some(usesHeap)),
       hasLoops: [...flows.values()].some(({ analysis }) => analysis.loops.length > 0),
     };
+    const usesClusters = bodies.some((body) => instructionsOf(body).some(usesClusterMemory));
     const common = { name, parameters, parameterBytes, ...threads, sharedBytes, ...properties };
     const compileFor = (points: LockstepPoints, functionIndex: number) => {
       const context: GeneratorContext = {
@@ -349,7 +350,7 @@ function compileKernel(
       const lockstepPointCount = points.instructions.size;
       // If the order of the accesses of a warp's lanes matters, all lanes must be in one gang.
       const compileGangs = (width: GangWidth) =>
-        options.gangs === false || isTooLargeForGangs || (lockstepPointCount > 0 && width < 32)
+        options.gangs === false || isTooLargeForGangs || usesClusters || (lockstepPointCount > 0 && width < 32)
           ? undefined
           : compileGangKernel(resolved, { ...context, width });
       const compileForLaunch = (rules: LaunchRules): KernelForLaunch | undefined => {
@@ -417,15 +418,22 @@ function unlessTooDeep<Generated>(generate: () => Generated): Generated | undefi
 function threadsPerBlock(
   { directives }: FunctionDeclaration,
   { version }: PtxDialect,
-): Pick<CompiledKernel, "maxThreadsPerBlock" | "requiredThreads"> {
+): Pick<CompiledKernel, "maxThreadsPerBlock" | "requiredThreads" | "requiredCluster" | "mostClusterBlocks"> {
   let maxThreadsPerBlock: number | undefined;
   let requiredThreads: CompiledKernel["requiredThreads"];
+  let requiredCluster: CompiledKernel["requiredCluster"];
+  let mostClusterBlocks: number | undefined;
   for (const { name, values, line } of directives) {
-    if (clusterDirectives.has(name)) {
-      throw new UnsupportedPtxError(line, `cannot use the directive ".${name}": there are no clusters of blocks`);
+    if (name === "blocksareclusters") {
+      throw new UnsupportedPtxError(line, `cannot use the directive ".${name}": grids are counted in blocks here`);
     }
     if (name === "maxnctapersm" && version < 2.1) continue;
     if (!knownDirectives.has(name)) throw new PtxError(line, `cannot use the directive ".${name}": it is not known`);
+    if (name === "maxclusterrank") mostClusterBlocks = values[0];
+    // A cluster of no blocks is one of which the launch states the size.
+    if (name === "reqnctapercluster" && values[0] !== 0) {
+      requiredCluster = [values[0] ?? 1, values[1] ?? 1, values[2] ?? 1];
+    }
     if (name !== "maxntid" && name !== "reqntid") continue;
     if (values.length < 1 || values.length > 3 || values.includes(0)) {
       throw new PtxError(line, `cannot use the directive ".${name}": one to three numbers above 0 must follow`);
@@ -440,7 +448,7 @@ function threadsPerBlock(
     maxThreadsPerBlock = x * y * z;
     if (name === "reqntid") requiredThreads = [x, y, z];
   }
-  return { maxThreadsPerBlock, requiredThreads };
+  return { maxThreadsPerBlock, requiredThreads, requiredCluster, mostClusterBlocks };
 }
 
 /** Advice for the error if a kernel is too large. */

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { blocksPerCluster } from "../execution/launching/launch_state.ts";
 import { encodeIm2col, encodeTiled } from "./tensor_maps.ts";
 import {
   type Driver,
@@ -19,7 +20,7 @@ import { argumentRangesOf, MemoryCheck } from "../execution/checks/memory_check.
 import { LaunchChecks, RunningChecks } from "../execution/checks/launch_checks.ts";
 import { checkedLaunch, type CheckedWork, type PredictedAccesses } from "../execution/launching/kernel_launch.ts";
 import {
-  checkLaunchAttributes,
+  clusterOf,
   kernelAttribute,
   type LaunchConfiguration,
   launchOf,
@@ -246,10 +247,12 @@ export class Kernels {
         const call = "cuOccupancyMaxActiveClusters";
         devices.checkAlive(call);
         const loaded = this.#kernel(launch.kernel, call);
-        checkLaunchAttributes(attributes, call);
-        const { blockX, blockY, blockZ, sharedMemoryBytes } = launch;
-        // A cluster consists of one block, so the number of active clusters is the number of active blocks.
-        return multiProcessorCount * occupancyOf(loaded, { blockSize: blockX * blockY * blockZ, sharedMemoryBytes });
+        const { gridX, gridY, gridZ, blockX, blockY, blockZ, sharedMemoryBytes } = launch;
+        const cluster = clusterOf(loaded, { attributes, call, grid: [gridX, gridY, gridZ] });
+        const blocks = multiProcessorCount *
+          occupancyOf(loaded, { blockSize: blockX * blockY * blockZ, sharedMemoryBytes });
+        // Blocks of a cluster may be on the same multiprocessor, and one cluster runs even if its blocks do not fit.
+        return blocks === 0 ? 0 : Math.max(1, Math.floor(blocks / blocksPerCluster({ cluster })));
       },
     };
   }
@@ -260,7 +263,6 @@ export class Kernels {
    */
   launch(launch: KernelLaunch, attributes: LaunchAttributes | undefined, observation: LaunchObservation = {}): void {
     const call = attributes === undefined ? "cuLaunchKernel" : "cuLaunchKernelEx";
-    if (attributes !== undefined) checkLaunchAttributes(attributes, call);
     const { core, streams } = this.#parts;
     const target = streams.target(launch.device, launch.stream, call);
     // Unlike copies and waits, a kernel runs only on streams of the device for which it was loaded.
@@ -279,7 +281,6 @@ export class Kernels {
 
   /** Returns the operation of a node of a graph that launches a kernel. Throws what the launch would throw. */
   nodeOperation(launch: KernelLaunch, attributes: LaunchAttributes | undefined, call: string): KernelOperation {
-    if (attributes !== undefined) checkLaunchAttributes(attributes, call);
     // A node has no stream whose earlier work it could overlap: that is a matter of its edges.
     if (attributes?.programmaticStreamSerialization) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
     return this.#operationOf(launch, { attributes, observation: {}, isKept: true, call });
@@ -306,8 +307,10 @@ export class Kernels {
     core.ensureBoundsTable(device, call);
     const { onAccesses, onFindings, isRaceFree: races = false, hasUniformBarriers: barriers = false } = observation;
     const accesses = this.#accessesOf(observation);
+    const blocks = [launch.gridX, launch.gridY, launch.gridZ] as const;
     const configuration: LaunchConfiguration = {
-      grid: [launch.gridX, launch.gridY, launch.gridZ],
+      grid: blocks,
+      cluster: clusterOf(loaded, { attributes, call, grid: blocks }),
       block: [launch.blockX, launch.blockY, launch.blockZ],
       sharedMemoryBytes: launch.sharedMemoryBytes,
       cooperative: attributes?.cooperative ?? false,

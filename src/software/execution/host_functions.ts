@@ -246,7 +246,9 @@ export function tensorCopyFunction(
     readonly linearMemory: Pick<LinearMemory, "bytes">;
   },
 ): HostFunctions["copyTensor"] {
-  return (map, shared, operation, count, first, second, third, fourth, fifth, offsets, place, thread, ...spaces) => {
+  return (map, shared, operation, count, first, second, third, fourth, fifth, offsets, place, thread, ...others) => {
+    const [base, table] = others.splice(7).map((number) => number >>> 0) as [number, number];
+    const spaces = others as unknown as Spaces;
     const name = tensorOperations[operation]!;
     const isLoad = name === "load";
     const copy = {
@@ -259,6 +261,7 @@ export function tensorCopyFunction(
     return copyTensor(copy, {
       bytes,
       memory: readableMemory(spaces),
+      cluster: { base, table },
       site: { place: decodePlace(place), thread },
       shadowOffset: running?.initialization === undefined ? undefined : shadowOffset,
       onAccess: running && ((offset, isShared) => {

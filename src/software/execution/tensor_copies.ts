@@ -16,7 +16,9 @@ import {
   pageShift,
   parameterAddressBase,
   sharedAddressBase,
+  sharedSpan,
 } from "../abi/addresses.ts";
+import { mostClusterBlocks } from "../abi/launch_record.ts";
 import {
   decodeTensorMap,
   type EncodedTensor,
@@ -47,6 +49,8 @@ export interface TensorCopyContext {
   /** Linear memory. */
   readonly bytes: Uint8Array;
   readonly memory: ReadableMemory;
+  /** The first address of the block's shared memory, and the offset of the table of the cluster's shared memory, or 0. */
+  readonly cluster: { readonly base: number; readonly table: number };
   /** The code location and the thread, for reports of faults. */
   readonly site: Pick<FaultReport, "place" | "thread">;
   /** Called for each 16 bytes or less that are accessed. `isShared` says in which memory. */
@@ -344,6 +348,20 @@ function isAllocated(
   return begin >= allocation.begin && begin + byteLength <= allocation.end;
 }
 
+/** Returns where the shared memory of the block of a cluster begins that an address refers to, and the offset in it. */
+function sharedMemoryAt(
+  address: bigint,
+  { bytes, memory, cluster: { base, table } }: TensorCopyContext,
+): { begin: number; offset: number } | undefined {
+  const span = BigInt(sharedSpan.byteLength);
+  const rank = address / span;
+  const offset = Number(address % span);
+  if (rank === BigInt(base) / span) return { begin: memory.shared.begin, offset };
+  if (table === 0 || rank >= BigInt(mostClusterBlocks)) return undefined;
+  const begin = new DataView(bytes.buffer, bytes.byteOffset).getUint32(table + 4 * Number(rank), true);
+  return begin === 0 ? undefined : { begin, offset };
+}
+
 /** The rows of a box in shared memory. */
 interface SharedRows {
   /** Stores a row that begins at a distance from the start of the box, or its shadow at another distance. */
@@ -361,18 +379,18 @@ function sharedRange(box: Box, { operation, shared }: TensorCopy, context: Tenso
     throw new KernelStop({ kind, address, place, thread: site.thread });
   };
   if (shared % BigInt(boxAlignment) !== 0n) fail(faultKind.misalignedAddress, shared, boxAlignment);
-  const end = shared + BigInt((box.rowCount - 1) * box.pitch + box.rowBytes);
-  if (shared < 0n || end > BigInt(memory.shared.byteLength)) {
-    const first = shared < BigInt(memory.shared.byteLength) && shared >= 0n
-      ? BigInt(memory.shared.byteLength & -chunkBytes)
-      : shared;
-    fail(faultKind.illegalAddress, first, chunkBytes);
+  const size = memory.shared.byteLength;
+  const found = sharedMemoryAt(shared, context);
+  if (found === undefined) return fail(faultKind.outsideSharedSpan, shared, chunkBytes);
+  const { begin, offset } = found;
+  if (offset + (box.rowCount - 1) * box.pitch + box.rowBytes > size) {
+    const missing = offset < size ? (size & -chunkBytes) - offset : 0;
+    fail(faultKind.illegalAddress, shared + BigInt(missing), chunkBytes);
   }
-  const begin = Number(shared);
   const width = box.swizzleWidth;
   const offsetOf = (at: number): number => {
-    const address = begin + at;
-    return memory.shared.begin + (width === 0 ? address : address ^ ((address >> 7) & (width / chunkBytes - 1)) << 4);
+    const address = offset + at;
+    return begin + (width === 0 ? address : address ^ ((address >> 7) & (width / chunkBytes - 1)) << 4);
   };
   const visit = (at: number, row: Uint8Array, move: (offset: number, part: number, byteLength: number) => void) => {
     if (width === 0) return move(offsetOf(at), 0, row.length);

@@ -12,7 +12,6 @@ export const refusedByDevice: Readonly<Record<string, string>> = {
   "vec v2 w": "it has only 2 components",
   // `ptxas` warns that it ignores the qualifier, and places a variable of zeros.
   "mod extern const": "this module declares it but does not define it",
-  "reqnctapercluster": "there are no clusters of blocks",
   "variadic": "variadic parameters are not supported",
   // `ptxas` counts from the start of the bank of constants.
   "mov b32 const": "in .const has 64 bits here",

@@ -2,8 +2,8 @@ import { area, mistake } from "../mistake.ts";
 
 area("Launch options and attributes of kernels", import.meta.url);
 
-mistake("a cluster on the software device", ({ saxpy, x, y }) => {
-  saxpy.launch({ grid: 4, block: 256, cluster: 2 }, 1024, 2.5, x, y);
+mistake("a cluster of too many blocks", ({ saxpy, x, y }) => {
+  saxpy.launch({ grid: 32, block: 32, cluster: 32 }, 1024, 2.5, x, y);
 });
 
 mistake("a grid that is no multiple of the cluster", ({ saxpy, x, y }) => {
@@ -66,8 +66,8 @@ mistake("more shared memory than there is for maxPotentialBlockSize", ({ saxpy }
   saxpy.maxPotentialBlockSize({ sharedMemoryBytes: 2 ** 20 });
 });
 
-mistake("clusters counted on the software device", ({ saxpy }) => {
-  saxpy.maxActiveClusters({ block: 256, cluster: 4 });
+mistake("clusters of too many blocks counted", ({ saxpy }) => {
+  saxpy.maxActiveClusters({ block: 256, cluster: 32 });
 });
 
 mistake("clusters counted without a cluster", ({ saxpy }) => {

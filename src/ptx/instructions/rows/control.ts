@@ -131,13 +131,12 @@ export const synchronizationRows: () => Rows<SynchronizationName> = onFirstUse((
   elect: row("elect.sync d, membermask", "9.7.13.14", { effects: [], synchronization: "lanes", runsInGangs: true }),
 
   // Instructions for clusters of thread blocks.
-  mapa: row("mapa.<space:shared::cluster>?.<type:u32|u64> d, a, b", "9.7.9.23", pure),
-  getctarank: row("getctarank.<space:shared::cluster>?.<type:u32|u64> d, a", "9.7.9.24", pure),
-  "barrier.cluster.arrive": row("barrier.cluster.arrive.<semantics:release|relaxed>?.aligned?", "9.7.13.3", {
+  mapa: row("mapa.<space:shared::cluster>?.<type:u32|u64> d, a, b", "9.7.9.23", { ...pure, mapsClusterMemory: true }),
+  getctarank: row("getctarank.<space:shared::cluster>?.<type:u32|u64> d, a", "9.7.9.24", {
     ...pure,
-    effects: ["orders"],
-    synchronization: "threads",
+    mapsClusterMemory: true,
   }),
+  "barrier.cluster.arrive": row("barrier.cluster.arrive.<semantics:release|relaxed>?.aligned?", "9.7.13.3", barrier),
   "barrier.cluster.wait": row("barrier.cluster.wait.<semantics:acquire>?.aligned?", "9.7.13.3", barrier),
 
   // Barriers in shared memory.

@@ -28,9 +28,9 @@ export type DataMovementName =
   | Accesses
   | Conversions
   | `cp.async${"" | ".commit_group" | ".wait"}`
-  | `cp.async.bulk${" to shared" | " to global" | " within shared" | " groups" | ".prefetch"}`
+  | `cp.async.bulk${" to several blocks" | " to shared" | " to global" | " within shared" | " groups" | ".prefetch"}`
   | "cp.reduce.async.bulk"
-  | `cp.async.bulk.${"tensor to shared" | "tensor to global" | "prefetch.tensor"}`
+  | `cp.async.bulk.${"tensor to several blocks" | "tensor to shared" | "tensor to global" | "prefetch.tensor"}`
   | `tensormap.${"cp_fenceproxy" | "replace"}`
   | "st.async";
 
@@ -255,6 +255,14 @@ export const dataMovementRows: () => Rows<DataMovementName> = onFirstUse((): Row
       bulkCopy,
     ),
   ].flatMap((each) => [each, withPolicy(each)]),
+  "cp.async.bulk to several blocks": [
+    row(
+      "cp.async.bulk.<space:shared::cluster>.global.mbarrier::complete_tx::bytes.multicast::cluster " +
+        "[d], [a], size, [mbar], mask",
+      "9.7.9.25.4.1",
+      bulkCopy,
+    ),
+  ].flatMap((each) => [each, withPolicy(each)]),
   "cp.async.bulk to global": [row(`cp.async.bulk.global.${toGlobal} [d], [a], size`, "9.7.9.25.4.1", asynchronousCopy)]
     .flatMap((each) => [each, withPolicy(each)]),
   "cp.async.bulk within shared": row(
@@ -293,6 +301,14 @@ export const dataMovementRows: () => Rows<DataMovementName> = onFirstUse((): Row
     row(
       `cp.async.bulk.tensor.${dimensions}.<space:shared::cta|shared::cluster>.global.${mode}.` +
         `mbarrier::complete_tx::bytes [d], tensor, [mbar]${mode === "<mode:im2col>" ? ", offsets" : ""}`,
+      "9.7.9.25.5.2",
+      tensorCopy,
+    )
+  ).flatMap((each) => [each, withPolicy(each)]),
+  "cp.async.bulk.tensor to several blocks": ["<mode:tile>?", "<mode:im2col>"].map((mode) =>
+    row(
+      `cp.async.bulk.tensor.${dimensions}.<space:shared::cluster>.global.${mode}.mbarrier::complete_tx::bytes.` +
+        `multicast::cluster [d], tensor, [mbar]${mode === "<mode:im2col>" ? ", offsets" : ""}, mask`,
       "9.7.9.25.5.2",
       tensorCopy,
     )

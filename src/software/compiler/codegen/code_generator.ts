@@ -23,7 +23,7 @@ import {
   passedBytes,
   pushNextFrame,
 } from "../instructions/call_instructions.ts";
-import { mayHave } from "../../../ptx/instructions/instruction_traits.ts";
+import { mayHave, usesClusterMemory } from "../../../ptx/instructions/instruction_traits.ts";
 import { beginUninitialized } from "../checks/frame_shadows.ts";
 import { trackedRegisters } from "../checks/tracked_registers.ts";
 import { callTarget, stackDepth } from "../typing/call_layout.ts";
@@ -364,6 +364,7 @@ class KernelGenerator {
         shared: resolved.usesDynamicShared ? undefined : resolved.sharedBytes,
         staticShared: resolved.sharedBytes,
         usesReservedShared: instructions.some(findsReservedShared),
+        usesClusterMemory: instructions.some(usesClusterMemory),
         local: resolved.callees.size === 0 && !hasStackPointer
           ? resolved.kernel.variableBytes
           : depth.byteLength + extra,

@@ -63,6 +63,11 @@ export interface SpaceSizes {
   readonly staticShared: number;
   /** Whether the kernel reads the address of the reserved shared memory, and so may access that memory. */
   readonly usesReservedShared: boolean;
+  /**
+   * Whether the kernel may access the shared memory of other blocks of its cluster. Then, the addresses in `.shared` of a
+   * block begin at the `clusterBase` of the launch record, and otherwise at 0.
+   */
+  readonly usesClusterMemory: boolean;
   /** The size of each thread's local memory, which contains the frames of all functions. */
   readonly local: number;
   /**
@@ -569,6 +574,9 @@ export class FunctionEmitter {
   pushVariable(variable: Variable, offset: bigint): void {
     this.code.i64(BigInt(variable.offset) + offset);
     if (isInImage(variable)) this.code.globalGet(imageAddressGlobal).ops("i64Add");
+    if (variable.space === "shared" && this.sizes.usesClusterMemory) {
+      this.getFixed("clusterBase").ops("i64ExtendI32U", "i64Add");
+    }
     if (!variable.isInFrame || variable.isInKernelFrame || !this.sizes.hasFrames) return;
     this.getFixed("frame");
     this.getFixed("local").ops("i32Sub", "i64ExtendI32U", "i64Add");

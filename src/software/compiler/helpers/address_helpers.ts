@@ -20,7 +20,7 @@ import {
 import type { HelperBuilder, HelperFunction, HelperIndex } from "./helper_function.ts";
 import { hostIndex } from "../../abi/host_functions.ts";
 import { CodeWriter } from "../webassembly/code_writer.ts";
-import { memoryBarrierFields } from "../../abi/launch_record.ts";
+import { memoryBarrierFields, mostClusterBlocks } from "../../abi/launch_record.ts";
 
 /** The names of the address helpers. */
 export type AddressHelper =
@@ -32,6 +32,8 @@ export type AddressHelper =
   | "checkBounded"
   | "findBulkGlobal"
   | "findBulkShared"
+  | "findClusterShared"
+  | "findGenericOrCluster"
   | "checkParameterOrigin";
 
 /** Maps each name of an address helper to its builder. */
@@ -44,6 +46,8 @@ export const addressHelpers: Readonly<Record<AddressHelper, HelperBuilder>> = {
   checkBounded,
   findBulkGlobal,
   findBulkShared,
+  findClusterShared,
+  findGenericOrCluster,
   checkParameterOrigin,
 };
 
@@ -365,29 +369,146 @@ function findBulkGlobal(): HelperFunction {
 }
 
 /**
- * Builds the counterpart of `findBulkGlobal` for shared memory. Its last two parameters are the offset and the size of
- * the block's shared memory.
+ * Builds the counterpart of `findBulkGlobal` for the shared memory of a cluster. Its other parameters are the offset and
+ * the size of the block's shared memory, the first address of that memory, and the offset of the table of the cluster's
+ * shared memory, or 0.
  */
 function findBulkShared(): HelperFunction {
-  const [address, size, place, thread, shared, sharedBytes, bytes] = [0, 1, 2, 3, 4, 5, 6] as const;
+  const [address, size, place, thread, shared, sharedBytes, base, table] = [0, 1, 2, 3, 4, 5, 6, 7] as const;
+  const [bytes, begin, offset] = [8, 9, 10] as const;
   const code = new CodeWriter();
   pushBytes(code, place);
   code.set(bytes);
-  code.get(address).ops("i32WrapI64");
-  pushIsOutsideSharedSpan(code);
-  code.if();
+  pushOffsetInCluster(code, { address, window: 0n, shared, base, table, begin, offset });
+  code.ops("i32Eqz").if();
   pushFault(code, { kind: faultKind.outsideSharedSpan, address, place, thread });
   code.end();
   pushFaultIfMisaligned(code, { address, bytes, place, thread });
-  code.get(address).get(size).ops("i64ExtendI32U", "i64Add").get(sharedBytes).ops("i64ExtendI32U", "i64LeU");
-  code.get(address).get(sharedBytes).ops("i64ExtendI32U", "i64LeU", "i32And");
-  code.if().get(shared).get(address).ops("i32WrapI64", "i32Add", "return").end();
-  code.get(address).get(sharedBytes).ops("i64ExtendI32U", "i64LtU").if();
-  code.get(sharedBytes).i32(-16).ops("i32And", "i64ExtendI32U").set(address).end();
+  pushIsInside(code, { offset, bytes: size, length: sharedBytes });
+  code.if().get(begin).get(offset).ops("i32Add", "return").end();
+  code.get(offset).get(sharedBytes).ops("i32LtU").if();
+  code.get(address).get(sharedBytes).i32(-16).ops("i32And").get(offset).ops("i32Sub", "i64ExtendI32U", "i64Add");
+  code.set(address).end();
   pushFault(code, { kind: faultKind.illegalAddress, address, place, thread });
   return {
-    type: { parameters: ["i64", "i32", "i32", "i32", "i32", "i32"], results: ["i32"] },
-    locals: ["i32"],
+    type: { parameters: ["i64", "i32", "i32", "i32", "i32", "i32", "i32", "i32"], results: ["i32"] },
+    locals: ["i32", "i32", "i32"],
+    code: code.finish(),
+  };
+}
+
+/**
+ * Emits code that finds the block of the cluster whose shared memory an address refers to: sets the local `begin` to the
+ * offset of that memory in linear memory, and `offset` to the address's offset in it. Pushes whether there is a block.
+ */
+function pushOffsetInCluster(
+  code: CodeWriter,
+  { address, window, shared, base, table, begin, offset }: {
+    readonly address: number;
+    /** The generic address of address 0, or 0 for an address in `.shared`. */
+    readonly window: bigint;
+    readonly shared: number;
+    readonly base: number;
+    readonly table: number;
+    readonly begin: number;
+    readonly offset: number;
+  },
+): void {
+  const spanShift = Math.log2(sharedSpan.byteLength);
+  pushIsIn(code, address, window);
+  code.if("i32");
+  code.get(address).ops("i32WrapI64").get(base).ops("i32Sub").set(offset);
+  code.get(offset);
+  pushIsOutsideSharedSpan(code);
+  code.ops("i32Eqz").if("i32").get(shared).set(begin).i32(1).else();
+  code.get(address).ops("i32WrapI64").i32(sharedSpan.byteLength - 1).ops("i32And").set(offset);
+  code.get(address).ops("i32WrapI64").i32(spanShift).ops("i32ShrU").tee(begin).i32(mostClusterBlocks).ops("i32LtU");
+  code.get(table).i32(0).ops("i32Ne", "i32And").if("i32");
+  code.get(table).get(begin).i32(2).ops("i32Shl", "i32Add").memory("i32Load").tee(begin).i32(0).ops("i32Ne");
+  code.else().i32(0).end().end().else().i32(0).end();
+}
+
+/**
+ * Builds the helper that finds an access to the shared memory of a cluster. The helper faults if the access is illegal.
+ *
+ * The helper's parameters are the address in `.shared`, the encoded source location, the thread, the offset and the size
+ * of the block's shared memory, the first address of that memory, the offset of the table of the cluster's shared memory,
+ * and 1 if the reserved part of the block's shared memory may be accessed, too, or 0. The helper returns the offset of
+ * the access in linear memory.
+ */
+function findClusterShared(): HelperFunction {
+  const [address, place, thread, shared, sharedBytes, base, table, isReserved] = [0, 1, 2, 3, 4, 5, 6, 7] as const;
+  const code = new CodeWriter();
+  emitFindInCluster(code, {
+    ...{ address, window: 0n, place, thread, shared, sharedBytes, base, table, isReserved },
+    ...{ bytes: 8, begin: 9, offset: 10 },
+  });
+  return {
+    type: { parameters: ["i64", "i32", "i32", "i32", "i32", "i32", "i32", "i32"], results: ["i32"] },
+    locals: ["i32", "i32", "i32"],
+    code: code.finish(),
+  };
+}
+
+/** Emits code that returns the offset in linear memory of an access to the shared memory of a cluster, or faults. */
+function emitFindInCluster(
+  code: CodeWriter,
+  { window, ...locals }:
+    & {
+      readonly [
+        Name in
+          | "address"
+          | "place"
+          | "thread"
+          | "shared"
+          | "sharedBytes"
+          | "base"
+          | "table"
+          | "isReserved"
+          | "bytes"
+          | "begin"
+          | "offset"
+      ]: number;
+    }
+    & { readonly window: bigint },
+  finish: () => void = () => {},
+): void {
+  const { address, place, thread, shared, sharedBytes, base, table, isReserved, bytes, begin, offset } = locals;
+  pushBytes(code, place);
+  code.set(bytes);
+  pushOffsetInCluster(code, { address, window, shared, base, table, begin, offset });
+  code.ops("i32Eqz").if();
+  pushFault(code, { kind: faultKind.outsideSharedSpan, address, place, thread });
+  code.end();
+  pushFaultIfMisaligned(code, { address, bytes, place, thread });
+  pushIsInside(code, { offset, bytes, length: sharedBytes });
+  code.get(isReserved).get(offset).i32(-sharedSpan.reserved).ops("i32GeU", "i32And", "i32Or").if();
+  code.get(begin).get(offset).ops("i32Add");
+  finish();
+  code.ops("return").end();
+  pushFault(code, { kind: faultKind.illegalAddress, address, place, thread });
+}
+
+/**
+ * Builds the counterpart of `findGeneric` for kernels that may access the shared memory of other blocks of their cluster.
+ * Its other parameters are the last three of `findClusterShared`.
+ */
+function findGenericOrCluster(indexOf: HelperIndex): HelperFunction {
+  const [address, place, thread, shared, sharedBytes] = [0, 1, 2, 3, 4] as const;
+  const [base, table, isReserved, bytes, begin, offset] = [10, 11, 12, 13, 14, 15] as const;
+  const code = new CodeWriter();
+  pushIsIn(code, address, sharedAddressBase);
+  code.if();
+  emitFindInCluster(code, {
+    ...{ address, window: sharedAddressBase, place, thread, shared, sharedBytes, base, table, isReserved },
+    ...{ bytes, begin, offset },
+  }, () => void code.i64(0n).i64(0n));
+  code.end();
+  for (let parameter = 0; parameter < findGenericType.parameters.length; parameter++) code.get(parameter);
+  code.call(indexOf("findGeneric"));
+  return {
+    type: { parameters: [...findGenericType.parameters, "i32", "i32", "i32"], results: findGenericType.results },
+    locals: ["i32", "i32", "i32"],
     code: code.finish(),
   };
 }

@@ -94,12 +94,13 @@ import {
   awaitBulkCopies,
   copyBulk,
   copyTensorMap,
+  multicastBulk,
   prefetchBulk,
   reduceAsynchronously,
   reduceBulk,
   storeAsynchronously,
 } from "./memory/bulk_copies.ts";
-import { loadTensor, prefetchTensor, replaceField, storeTensor } from "./memory/tensor_copies.ts";
+import { loadTensor, multicastTensor, prefetchTensor, replaceField, storeTensor } from "./memory/tensor_copies.ts";
 import {
   cacheHint,
   convertAddress,
@@ -369,11 +370,13 @@ const dataMovementLowerings = onFirstUse((): Lowerings<DataMovementName> => ({
   "cvt.pack": pack,
   "cp.async": copyAsynchronously,
   "cp.async.bulk to shared": copyBulk("global", "shared"),
+  "cp.async.bulk to several blocks": multicastBulk,
   "cp.async.bulk to global": copyBulk("shared", "global"),
   "cp.async.bulk within shared": copyBulk("shared", "shared"),
   "cp.async.bulk groups": awaitBulkCopies,
   "cp.reduce.async.bulk": reduceBulk,
   "cp.async.bulk.tensor to shared": loadTensor,
+  "cp.async.bulk.tensor to several blocks": multicastTensor,
   "cp.async.bulk.tensor to global": storeTensor,
   "cp.async.bulk.prefetch.tensor": prefetchTensor,
   "tensormap.cp_fenceproxy": copyTensorMap,

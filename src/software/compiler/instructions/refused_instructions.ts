@@ -10,7 +10,6 @@ import type { RefusalReason } from "../typing/find_form.ts";
 import { type InstructionForm, instructionForm } from "./instruction_form.ts";
 
 const noTensorCores = "of the instructions of tensor cores, only mma and wmma are supported";
-const noClusters = "there are no clusters of several blocks";
 const needsBlackwell = "it needs a GPU of sm_100 or newer, and this device is one of sm_90";
 
 /** Opcodes that the device does not support at all, with the reasons and the sections of the manual. */
@@ -50,7 +49,6 @@ const refusedModifiers = [
     "9.7.9.25.5.2",
     needsBlackwell,
   ],
-  ["cp", "multicast::cluster", "9.7.9.25.4.1", noClusters],
   ["cp", "cp_mask", "9.7.9.25.4.1", needsBlackwell],
   ["st", "mmio", "9.7.9.12", needsBlackwell],
   ["st", "bulk", "9.7.9.13", needsBlackwell],

@@ -6,6 +6,7 @@
 import { libraryReservedOffset, sharedSpan } from "../../abi/addresses.ts";
 import type { UniformityRules } from "../../../ptx/analysis/uniformity.ts";
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
+import type { FixedLocal } from "../codegen/locals.ts";
 import { multiProcessorCount, warpSize } from "../../abi/launch_record.ts";
 import type { ResolvedInstruction } from "../../../ptx/instructions/resolved_instruction.ts";
 
@@ -163,21 +164,35 @@ const specialRegisters: ReadonlyMap<string, SpecialRegister> = new Map<string, S
   reservedShared("0", 0),
   reservedShared("1", libraryReservedOffset),
   [`${reservedSharedPrefix}cap`, uniform((e) => e.code.i32(sharedSpan.reserved))],
-  // Every block is a cluster of one block.
-  ...["x", "y", "z"].flatMap((axis): [string, SpecialRegister][] => [
-    [`%cluster_ctaid.${axis}`, uniform((e) => e.code.i32(0))],
-    [`%cluster_nctaid.${axis}`, uniform((e) => e.code.i32(1))],
-    [`%clusterid.${axis}`, uniform((e) => e.getFixed(`block${axis.toUpperCase() as "X" | "Y" | "Z"}`))],
-    [`%nclusterid.${axis}`, uniform((e) => e.getFixed(`grid${axis.toUpperCase() as "X" | "Y" | "Z"}`))],
-  ]),
+  ...(["X", "Y", "Z"] as const).flatMap((axis): [string, SpecialRegister][] => {
+    const [block, grid, cluster] = [`block${axis}`, `grid${axis}`, `clusterDim${axis}`] as const;
+    const divided = (e: FunctionEmitter, field: FixedLocal, operation: "i32RemU" | "i32DivU") => {
+      e.getFixed(field);
+      e.getFixed(cluster).ops(operation);
+    };
+    const name = axis.toLowerCase();
+    return [
+      [`%cluster_ctaid.${name}`, uniform((e) => divided(e, block, "i32RemU"))],
+      [`%cluster_nctaid.${name}`, uniform((e) => e.getFixed(cluster))],
+      [`%clusterid.${name}`, uniform((e) => divided(e, block, "i32DivU"))],
+      [`%nclusterid.${name}`, uniform((e) => divided(e, grid, "i32DivU"))],
+    ];
+  }),
   ...["%cluster_ctaid.w", "%cluster_nctaid.w", "%clusterid.w", "%nclusterid.w"].map(
     (name): [string, SpecialRegister] => {
       return [name, register((e) => e.code.i32(0))];
     },
   ),
-  ["%cluster_ctarank", uniform((e) => e.code.i32(0))],
-  ["%cluster_nctarank", uniform((e) => e.code.i32(1))],
-  ["%is_explicit_cluster", { bits: 1, push: (e) => e.code.i32(0), stride: 0n }],
+  ["%cluster_ctarank", uniform((e) => e.getFixed("clusterBase").i32(Math.log2(sharedSpan.byteLength)).ops("i32ShrU"))],
+  [
+    "%cluster_nctarank",
+    uniform((e) => {
+      e.getFixed("clusterDimX");
+      e.getFixed("clusterDimY").ops("i32Mul");
+      e.getFixed("clusterDimZ").ops("i32Mul");
+    }),
+  ],
+  ["%is_explicit_cluster", { bits: 1, push: (e) => e.getFixed("isCluster"), stride: 0n }],
   ["WARP_SZ", uniform((e) => e.code.i32(warpSize))],
 ]);
 

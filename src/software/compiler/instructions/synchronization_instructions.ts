@@ -2,8 +2,7 @@
  * Instructions with which threads wait for each other and exchange values: barriers, shuffles, votes, and clusters of
  * blocks. PTX ISA, sections 9.7.13, 9.7.9.23 and 9.7.9.24.
  *
- * A thread stores its request in its record and is suspended. When it resumes, the record holds the results. Every
- * block is a cluster of one block with rank 0, and its shared memory is the cluster's.
+ * A thread stores its request in its record and is suspended. When it resumes, the record holds the results.
  *
  * @module
  */
@@ -11,7 +10,7 @@ import { faultKind, shadowOffset, sharedSpan } from "../../abi/addresses.ts";
 import { shadowStore } from "../checks/memory_shadows.ts";
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
 import type { Emit, SuspendingInstruction } from "./instruction_form.ts";
-import { type SuspensionRequest, threadRecord } from "../../abi/launch_record.ts";
+import { mostClusterBlocks, type SuspensionRequest, threadRecord } from "../../abi/launch_record.ts";
 import { type ScalarType, typeNamed } from "../../../ptx/instructions/scalar_types.ts";
 import type { ResolvedInstruction, ResolvedOperand } from "../../../ptx/instructions/resolved_instruction.ts";
 import { u32 } from "./integers/integer_instructions.ts";
@@ -289,47 +288,46 @@ export const sleep: SuspendingInstruction = {
   resume: nothing,
 };
 
-/** The barrier number of the cluster's barrier, which follows the block's barriers 0 to 15. */
-const clusterBarrier = 16;
+/** The number of bits of an address in the shared memory of a cluster that follow the rank of the block. */
+const spanBits = Math.log2(sharedSpan.byteLength);
 
 /**
- * Emits code for `mapa`, which returns the address of a variable in the shared memory of another block of the cluster.
- * The shared memories of blocks are adjacent, in the order of ranks. Every cluster has one block, so an access to the
- * shared memory of any rank except 0 is a fault.
+ * Emits code for `mapa`, which returns the address of the same variable in the shared memory of another block of the
+ * cluster. The shared memories of the blocks are adjacent, in the order of ranks.
  */
 export const mapAddress: Emit = (e, i) => {
   const [destination, address, rank] = i.operands;
+  const ranks = (mostClusterBlocks - 1) << spanBits;
   e.assign(destination, i.type, () => {
     e.push(address, i.type);
+    if (i.type.bits === 64) e.code.i64(~BigInt(ranks >>> 0)).ops("i64And");
+    else e.code.i32(~ranks).ops("i32And");
     e.push(rank, u32);
-    if (i.type.bits === 64) e.code.ops("i64ExtendI32U").i64(BigInt(sharedSpan.byteLength)).ops("i64Mul", "i64Add");
-    else e.code.i32(sharedSpan.byteLength).ops("i32Mul", "i32Add");
+    if (i.type.bits === 64) e.code.ops("i64ExtendI32U").i64(BigInt(spanBits)).ops("i64Shl", "i64Add");
+    else e.code.i32(spanBits).ops("i32Shl", "i32Add");
   });
 };
 
 /** Emits code for `getctarank`. */
 export const rankOfAddress: Emit = (e, i) => {
   const [destination, address] = i.operands;
-  e.push(address, i.type);
-  e.code.ops("drop");
-  e.assign(destination, typeNamed("b32"), () => e.code.i32(0));
+  e.assign(destination, typeNamed("b32"), () => {
+    e.push(address, i.type);
+    if (i.type.bits === 64) e.code.ops("i32WrapI64");
+    e.code.i32(spanBits).ops("i32ShrU").i32(mostClusterBlocks - 1).ops("i32And");
+  });
 };
 
-/**
- * Emits code for `barrier.cluster.arrive`, which is only a fence, because the block's threads wait for each other at
- * `barrier.cluster.wait`.
- */
-export const arriveAtCluster: Emit = (e) => {
-  e.code.atomicFence();
+/** The lowering of `barrier.cluster.arrive`. */
+export const arriveAtCluster: SuspendingInstruction = {
+  describe: (i) => ({ kind: "clusterBarrier", operation: "arrive", isAligned: i.choices.has("aligned") }),
+  request: nothing,
+  resume: nothing,
 };
 
 /** The lowering of `barrier.cluster.wait`. */
 export const waitForCluster: SuspendingInstruction = {
-  describe: (i) => ({ kind: "barrier", operation: "sync", isAligned: i.choices.has("aligned") }),
-  request: (e: FunctionEmitter) => {
-    leave(e, "first", { operand: clusterBarrier });
-    leave(e, "second", { operand: 0 });
-  },
-  resume: () => {},
-  barrierOfAll: () => clusterBarrier,
+  describe: (i) => ({ kind: "clusterBarrier", operation: "wait", isAligned: i.choices.has("aligned") }),
+  request: nothing,
+  resume: nothing,
 };

@@ -178,6 +178,7 @@ class GangGenerator {
       shared: usesDynamicShared ? undefined : sharedBytes,
       staticShared: sharedBytes,
       usesReservedShared: this.#instructions.some(findsReservedShared),
+      usesClusterMemory: false,
       local: 0,
       hasFrames: false,
       hasStackPointer: false,

@@ -9,7 +9,9 @@ import {
   localAddressBase,
   parameterAddressBase,
   sharedAddressBase,
+  sharedSpan,
 } from "../../abi/addresses.ts";
+import { mostClusterBlocks } from "../../abi/launch_record.ts";
 import { type MemoryNames, positionOf } from "../../memory/named_memory.ts";
 import type { FaultReport } from "./kernel_fault.ts";
 import type { KernelParameter } from "../../../ptx/kernel_signature.ts";
@@ -107,7 +109,14 @@ function describePosition({ address = 0n, place, ...report }: FaultReport, memor
       const dynamic = shared - staticShared;
       const kind = dynamic === 0 ? "static " : staticShared === 0 ? "dynamic " : "";
       const parts = kind === "" ? ` (${staticShared} static, ${dynamic} dynamic)` : "";
-      return positionOf(access, { byteLength: shared, name: `the ${shared} bytes of ${kind}shared memory${parts}` });
+      // In a cluster, the addresses of each block follow those of the block with the rank before.
+      const begin = report.kind === faultKind.illegalAddress && offset < mostClusterBlocks * sharedSpan.byteLength
+        ? offset % sharedSpan.byteLength
+        : offset;
+      return positionOf({ ...access, begin }, {
+        byteLength: shared,
+        name: `the ${shared} bytes of ${kind}shared memory${parts}`,
+      });
     }
     case localAddressBase >> spaceBits:
       if (memory.local === 0) return "in local memory, of which the thread has none";

@@ -34,11 +34,15 @@ function rowRunner(launch: LaunchRecord): BlockRunner {
   const record = launch.ranges.launch.begin;
   return {
     prepare: () => launch.write(),
-    run(first, last) {
-      launch.setRow(first, last);
-      launch.freshenShared();
-      steps.restart();
-      run(record);
+    run({ x, y, z }, last) {
+      // The blocks of a row differ in their ranks in their clusters.
+      const step = launch.geometry.cluster === undefined ? last - x : 1;
+      for (; x < last; x += step) {
+        launch.setRow({ x, y, z }, x + step);
+        launch.freshenShared();
+        steps.restart();
+        run(record);
+      }
       return last;
     },
   };

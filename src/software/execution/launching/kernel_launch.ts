@@ -5,7 +5,7 @@
  */
 import type { CompiledKernel } from "../../compiler/compile.ts";
 import { type BlockRunner, blockRunner } from "./block_runner.ts";
-import { BlockIndex, type LaunchPlace, LaunchRecord } from "./launch_state.ts";
+import { BlockIndex, blocksPerCluster, ClusterIndex, type LaunchPlace, LaunchRecord } from "./launch_state.ts";
 import type { GangFunctions, LaunchGeometry } from "../modules/kernel_versions.ts";
 import type { SoftwareKernel } from "../modules/module_loader.ts";
 import { type FaultReport, type KernelFault, KernelStop } from "../faults/kernel_fault.ts";
@@ -90,8 +90,20 @@ class SlicedLaunch {
     this.#pace = new Pace(launch.place.isDivided ? 0 : sliceMilliseconds);
   }
 
+  /** Whether threads may wait for those of other blocks of their cluster. */
+  get #hasClusters(): boolean {
+    const { geometry, kernel: { compiled } } = this.#launch;
+    return blocksPerCluster(geometry) > 1 && compiled.suspensions !== undefined;
+  }
+
+  #clusters(): ResidentBlocks {
+    const { geometry, place: { order } } = this.#launch;
+    return new ResidentBlocks(this.#launch, { first: undefined, source: new ClusterIndex(geometry, order) });
+  }
+
   run(): boolean | Delegated {
     try {
+      if (this.#hasClusters) this.#residents ??= this.#clusters();
       return this.#residents?.run() ?? (this.takesLong ? this.#share() : undefined) ?? this.#runSlice();
     } catch (error) {
       throw error instanceof KernelStop ? this.#faultOf(error.report) : error;
@@ -115,11 +127,8 @@ class SlicedLaunch {
       const stopped = this.#runner.run(index, last);
       index.advanceTo(stopped);
       if (stopped < last) {
-        this.#residents = new ResidentBlocks(launch, {
-          block: index.take()!,
-          scheduler: launch.scheduler!,
-          source: index,
-        });
+        const first = { block: index.take()!, scheduler: launch.scheduler! };
+        this.#residents = new ResidentBlocks(launch, { first, source: index });
         return false;
       }
       // Reading the clock can take a tenth of the time of an empty launch.
@@ -149,6 +158,7 @@ class SlicedLaunch {
     const sharing = this.#sharing?.();
     const launch = this.#launch;
     if (sharing === undefined || !sharing.workers.areReady || sharing.threads === 1) return undefined;
+    if (this.#hasClusters) return undefined;
     const { geometry: { block }, kernel: { compiled } } = launch;
     const first = launch.numberOfBlock(this.#index);
     const localBytes = threadMemoryBytes(compiled, block[0] * block[1] * block[2]);

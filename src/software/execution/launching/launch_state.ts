@@ -6,7 +6,7 @@
 import type { BlockThreads } from "../scheduling/block_records.ts";
 import { BlockScheduler } from "../scheduling/block_scheduler.ts";
 import type { ThreadIndex } from "../../../kernel_checker.ts";
-import { addressBase, faultKind, reportsRows } from "../../abi/addresses.ts";
+import { addressBase, faultKind, reportsRows, sharedSpan } from "../../abi/addresses.ts";
 import {
   exited,
   type LaunchField,
@@ -122,7 +122,7 @@ export class LaunchRecord<Kernel extends RunnableKernel = RunnableKernel> {
   write(owner?: ScratchOwner): void {
     this.place.linearMemory.takeScratch(owner);
     const { linearMemory, parameters, bounds, sharedMemoryBytes = 0, argumentRanges, order, workspace } = this.place;
-    const { grid, block } = this.geometry;
+    const { grid, block, cluster } = this.geometry;
     const { compiled, steps } = this.kernel;
     linearMemory.bytes.set(parameters, this.ranges.parameters.begin);
     this.set("gridX", grid[0]);
@@ -131,6 +131,13 @@ export class LaunchRecord<Kernel extends RunnableKernel = RunnableKernel> {
     this.set("blockDimX", block[0]);
     this.set("blockDimY", block[1]);
     this.set("blockDimZ", block[2]);
+    const [clusterX, clusterY, clusterZ] = cluster ?? [1, 1, 1];
+    this.set("clusterDimX", clusterX);
+    this.set("clusterDimY", clusterY);
+    this.set("clusterDimZ", clusterZ);
+    this.set("isCluster", cluster === undefined ? 0 : 1);
+    this.set("clusterBase", 0);
+    this.set("clusterTable", 0);
     this.set("parameters", this.ranges.parameters.begin);
     this.set("shared", this.ranges.shared.begin);
     this.set("sharedBytes", compiled.sharedBytes + sharedMemoryBytes);
@@ -280,6 +287,7 @@ export class LaunchRecord<Kernel extends RunnableKernel = RunnableKernel> {
 
   /** Sets the blocks to run next: from the given block to `last` (exclusive) in the same row. */
   setRow({ x, y, z }: Coordinates, last: number): void {
+    if (this.geometry.cluster !== undefined) this.#setClusterBase({ x, y, z });
     this.set("firstBlockX", x);
     this.set("lastBlockX", last);
     this.set("blockY", y);
@@ -295,8 +303,15 @@ export class LaunchRecord<Kernel extends RunnableKernel = RunnableKernel> {
     this.set("blockX", x);
     this.set("blockY", y);
     this.set("blockZ", z);
+    if (this.geometry.cluster !== undefined) this.#setClusterBase({ x, y, z });
     if (multiprocessor === undefined) this.#setMultiprocessor({ y, z });
     else this.set("multiprocessor", modulo(multiprocessor - x, multiProcessorCount));
+  }
+
+  /** Sets the first address in `.shared` of a block by its rank in its cluster. */
+  #setClusterBase({ x, y, z }: Readonly<Coordinates>): void {
+    const [sizeX, sizeY, sizeZ] = this.geometry.cluster!;
+    this.set("clusterBase", (x % sizeX + sizeX * (y % sizeY + sizeY * (z % sizeZ))) * sharedSpan.byteLength);
   }
 
   /** The multiprocessor of the single block to run next. */
@@ -341,7 +356,7 @@ function modulo(dividend: number, divisor: number): number {
 /** The blocks of a launch that have not started. */
 export interface BlockSource {
   readonly isPastEnd: boolean;
-  /** Returns a block that is started then. Undefined if all have started. */
+  /** Returns a block that is started then, or the first block of a cluster. Undefined if all have started. */
   take(): Coordinates | undefined;
   /** The number of blocks that have started but not finished, if other threads run blocks, too. */
   readonly residents?: number;
@@ -409,6 +424,43 @@ export class BlockIndex implements BlockSource {
     this.y = 0;
     this.z++;
   }
+}
+
+/** Iterates over the clusters of a grid. `take` returns the block of a cluster with the lowest indices. */
+export class ClusterIndex implements BlockSource {
+  readonly #clusters: BlockIndex;
+  readonly #size: LaunchGeometry["grid"];
+
+  constructor({ grid, cluster = [1, 1, 1] }: LaunchGeometry, order?: KernelOrder) {
+    this.#size = cluster;
+    this.#clusters = new BlockIndex([grid[0] / cluster[0], grid[1] / cluster[1], grid[2] / cluster[2]], order);
+  }
+
+  get isPastEnd(): boolean {
+    return this.#clusters.isPastEnd;
+  }
+
+  take(): Coordinates | undefined {
+    const cluster = this.#clusters.take();
+    const [x, y, z] = this.#size;
+    return cluster && { x: cluster.x * x, y: cluster.y * y, z: cluster.z * z };
+  }
+}
+
+/** Returns the number of blocks of a launch's clusters. */
+export function blocksPerCluster({ cluster: [x, y, z] = [1, 1, 1] }: Pick<LaunchGeometry, "cluster">): number {
+  return x * y * z;
+}
+
+/** Returns the blocks of a cluster in the order of their ranks, given the block with the lowest indices. */
+export function blocksOfCluster(
+  { x, y, z }: Coordinates,
+  { cluster: [sizeX, sizeY, sizeZ] = [1, 1, 1] }: Pick<LaunchGeometry, "cluster">,
+): Coordinates[] {
+  return Array.from({ length: sizeX * sizeY * sizeZ }, (_, rank) => {
+    const row = Math.floor(rank / sizeX);
+    return { x: x + rank % sizeX, y: y + row % sizeY, z: z + Math.floor(row / sizeY) };
+  });
 }
 
 /** Creates the scheduler for blocks whose threads wait for each other. */

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { cudaErrorNumbers, explainedError } from "../../../support/errors.ts";
+import { cudaErrorNumbers } from "../../../support/errors.ts";
 import { functionAttribute, type LaunchAttributes, sharedCarveout } from "../../../driver.ts";
 import type { GlobalAccesses } from "../../../kernel_checker.ts";
 import { fail } from "../../failure.ts";
@@ -18,7 +18,7 @@ import { fittingBlocks } from "../residency/resident_blocks.ts";
 import type { LaunchGeometry } from "../modules/kernel_versions.ts";
 import type { LinearMemory } from "../../memory/linear_memory.ts";
 import { scratch, wholePages } from "../../memory/memory_layout.ts";
-import { multiProcessorCount, warpSize } from "../../abi/launch_record.ts";
+import { mostClusterBlocks as mostBlocksOfCluster, multiProcessorCount, warpSize } from "../../abi/launch_record.ts";
 
 /** A kernel of a loaded module. */
 export class LoadedKernel {
@@ -31,6 +31,8 @@ export class LoadedKernel {
    * memory.
    */
   preferredSharedCarveout: number = sharedCarveout.default;
+  /** Whether launches may have clusters of more than 8 blocks. */
+  allowsLargeClusters = false;
 
   constructor(module: LoadedModule, kernel: SoftwareKernel) {
     this.module = module;
@@ -46,9 +48,9 @@ export class LoadedKernel {
   /** Returns the version of the kernel that skips the given checks. */
   without(left: Partial<SkippedChecks>): LoadedKernel {
     if (!left.races && !left.accesses && !left.barriers) return this;
-    const { maxDynamicSharedBytes, preferredSharedCarveout } = this;
+    const { maxDynamicSharedBytes, preferredSharedCarveout, allowsLargeClusters } = this;
     const version = new LoadedKernel(this.module, this.kernel.without(left));
-    return Object.assign(version, { maxDynamicSharedBytes, preferredSharedCarveout });
+    return Object.assign(version, { maxDynamicSharedBytes, preferredSharedCarveout, allowsLargeClusters });
   }
 }
 
@@ -64,16 +66,33 @@ export interface LaunchConfiguration extends LaunchGeometry {
 }
 
 /**
- * Throws for launch attributes that the device does not support. All other attributes have no effect: kernels of one
- * stream never overlap.
+ * Returns the size of a launch's clusters: that of its attributes, or of the kernel. Undefined if each block is a cluster
+ * of its own. Throws if it is not one that CUDA accepts. All other attributes have no effect: kernels of one stream never
+ * overlap.
  */
-export function checkLaunchAttributes({ clusterDim }: LaunchAttributes, call: string): void {
-  const { cudaErrorNotSupported } = cudaErrorNumbers;
-  if (clusterDim !== undefined && clusterDim[0] * clusterDim[1] * clusterDim[2] > 1) {
-    const reason = `the software device has no clusters of blocks, and the option "cluster" asks for them`;
-    throw explainedError(cudaErrorNotSupported, call, reason);
-  }
+export function clusterOf(
+  { kernel: { compiled }, allowsLargeClusters }: LoadedKernel,
+  { attributes, call, grid }: {
+    attributes: LaunchAttributes | undefined;
+    call: string;
+    grid: readonly [number, number, number];
+  },
+): LaunchGeometry["cluster"] {
+  const { cudaErrorInvalidClusterSize } = cudaErrorNumbers;
+  const { requiredCluster, mostClusterBlocks } = compiled;
+  const cluster = attributes?.clusterDim ?? requiredCluster;
+  if (cluster === undefined) return undefined;
+  const blocks = cluster[0] * cluster[1] * cluster[2];
+  const most = allowsLargeClusters ? largestCluster : portableCluster;
+  const isValid = cluster.every((extent, axis) => {
+    return extent >= 1 && grid[axis]! % extent === 0 && extent === (requiredCluster?.[axis] ?? extent);
+  }) && blocks <= (mostClusterBlocks ?? most) && blocks <= most;
+  if (!isValid) fail(cudaErrorInvalidClusterSize, call);
+  return [...cluster];
 }
+
+/** The number of blocks of a cluster that every kernel may have, and the one that a kernel can opt in to. */
+const [portableCluster, largestCluster] = [8, mostBlocksOfCluster];
 
 /** The parts of the driver that a launch uses. */
 interface LaunchServices extends
@@ -156,11 +175,11 @@ function workOf(
     & { device: number; place: LaunchPlace }
     & Pick<LaunchServices, "workspaces" | "sharing">,
 ): LaunchWork {
-  const { grid, block, call, cooperative = false } = configuration;
+  const { grid, block, cluster, call, cooperative = false } = configuration;
   const { linearMemory } = place;
   const memoryBytes = threadMemoryBytes(kernel.compiled, block[0] * block[1] * block[2]);
   const reservedBytes = memoryBytes <= scratch.local.byteLength ? 0 : wholePages(memoryBytes);
-  if (reservedBytes === 0 && !cooperative) return launchInSlices(kernel, { grid, block }, place, { sharing });
+  if (reservedBytes === 0 && !cooperative) return launchInSlices(kernel, { grid, block, cluster }, place, { sharing });
   const threadMemory = reservedBytes === 0 ? undefined : linearMemory.reserve(reservedBytes);
   const workspace = cooperative ? workspaces.take(device) : undefined;
   const releaseMemory = () => {
@@ -175,7 +194,7 @@ function workOf(
     releaseMemory();
     fail(cudaErrorNumbers.cudaErrorLaunchOutOfResources, call);
   }
-  const { release, ...work } = launchInSlices(kernel, { grid, block }, { ...place, threadMemory, workspace }, {
+  const { release, ...work } = launchInSlices(kernel, { grid, block, cluster }, { ...place, threadMemory, workspace }, {
     sharing,
   });
   return {
@@ -263,6 +282,8 @@ export function setKernelAttribute(loaded: LoadedKernel, attribute: number, valu
     value >= sharedCarveout.default && value <= sharedCarveout.maxShared
   ) {
     loaded.preferredSharedCarveout = value;
+  } else if (attribute === functionAttribute.nonPortableClusterSizeAllowed && (value === 0 || value === 1)) {
+    loaded.allowsLargeClusters = value === 1;
   } else {
     fail(cudaErrorNumbers.cudaErrorInvalidValue, "cuFuncSetAttribute");
   }

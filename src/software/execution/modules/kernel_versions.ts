@@ -135,10 +135,12 @@ function wordAt(bytes: Uint8Array, offset: number): number {
 const highWord = Number(addressBase >> 32n);
 const none: LaunchRules["shared"] = new Map();
 
-/** The number of blocks of the grid, and of threads of a block, in each dimension. */
+/** The number of blocks of the grid, of threads of a block, and of blocks of a cluster, in each dimension. */
 export interface LaunchGeometry {
   readonly grid: readonly [x: number, y: number, z: number];
   readonly block: readonly [x: number, y: number, z: number];
+  /** The size of clusters, if the launch or the kernel states it. Undefined if each block is a cluster of its own. */
+  readonly cluster?: readonly [x: number, y: number, z: number] | undefined;
 }
 
 /** The type of a compiled kernel's exported function. The argument is the offset of the launch record. */
@@ -199,7 +201,9 @@ export class GangVersions {
   }
 
   /** Returns the version for a launch. Returns undefined if the launch cannot run in gangs or has too few threads. */
-  for({ grid, block }: LaunchGeometry): GangFunctions | undefined {
+  for({ grid, block, cluster = [1, 1, 1] }: LaunchGeometry): GangFunctions | undefined {
+    // The blocks of a cluster may wait for each other.
+    if (cluster.some((extent) => extent > 1)) return undefined;
     const threads = block[0] * block[1] * block[2];
     if (grid[0] * grid[1] * grid[2] * threads < this.#leastThreads) return undefined;
     const width = gangWidths.find((width) => block[0] % width === 0);

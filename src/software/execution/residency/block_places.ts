@@ -39,6 +39,14 @@ const alignment = 1024;
  */
 const mostKeptBytes = 2 ** 24;
 
+/**
+ * Returns the offset of the table with the shared memory of the block's cluster, which is in the part of the block's
+ * shared memory that is reserved for the system.
+ */
+export function clusterTableOf({ shared }: BlockPlace): number {
+  return shared - sharedSpan.reserved;
+}
+
 /** Rounds the size of a part of a block's memory up to the alignment of the parts. */
 export function alignedBytes(byteLength: number): number {
   return Math.ceil(byteLength / alignment) * alignment;

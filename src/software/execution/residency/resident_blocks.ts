@@ -9,9 +9,12 @@ import { formatSeconds } from "../../../support/printing.ts";
 import type { BlockScheduler, TurnResult } from "../scheduling/block_scheduler.ts";
 import { describeWaiting } from "../scheduling/block_barriers.ts";
 import { faultKind } from "../../abi/addresses.ts";
-import { blockMemorySizes, type BlockPlace, BlockPlaces } from "./block_places.ts";
+import { blockMemorySizes, type BlockPlace, BlockPlaces, clusterTableOf } from "./block_places.ts";
+import { ClusterBarrier } from "../scheduling/cluster_barrier.ts";
 import {
+  blocksOfCluster,
   type BlockSource,
+  blocksPerCluster,
   type Coordinates,
   type LaunchRecord,
   schedulerOf,
@@ -20,8 +23,17 @@ import {
 import { type FaultReport, KernelStop, markLine, stuckMark, type WaitingBlocks } from "../faults/kernel_fault.ts";
 import { sliceMilliseconds } from "../launching/pace.ts";
 import { activeBlocks } from "../../software_device.ts";
-import { multiProcessorCount } from "../../abi/launch_record.ts";
+import { mostClusterBlocks, multiProcessorCount } from "../../abi/launch_record.ts";
 import type { ScratchOwner } from "../../memory/linear_memory.ts";
+
+/** Blocks that are resident at the same time, and may access each other's shared memory. */
+interface ResidentCluster {
+  readonly barrier: ClusterBarrier;
+  /** The memory of the blocks, in the order of their ranks. It is released when all of them have ended. */
+  readonly places: readonly BlockPlace[];
+  /** The number of blocks that have not ended. */
+  live: number;
+}
 
 /** A block that has started but not finished. */
 interface Resident {
@@ -29,6 +41,8 @@ interface Resident {
   readonly multiprocessor: number;
   readonly place: BlockPlace;
   readonly scheduler: BlockScheduler;
+  /** Undefined if the block is a cluster of its own. */
+  readonly cluster: ResidentCluster | undefined;
   /** The number of steps that the block's threads have run. */
   steps: number;
 }
@@ -82,13 +96,16 @@ export class ResidentBlocks implements ScratchOwner {
   readonly #firstWait = performance.now();
 
   /**
-   * @param block the block that waits for other blocks
-   * @param scheduler the scheduler of that block
-   * @param source the blocks that have not started
+   * @param first the block that waits for other blocks, and its scheduler. Undefined if blocks run in clusters, none of
+   * which has started
+   * @param source the blocks or clusters that have not started
    */
   constructor(
     launch: LaunchRecord,
-    { block: first, scheduler, source }: { block: Coordinates; scheduler: BlockScheduler; source: BlockSource },
+    { first, source }: {
+      first: { readonly block: Coordinates; readonly scheduler: BlockScheduler } | undefined;
+      source: BlockSource;
+    },
   ) {
     const { geometry: { block }, kernel: { compiled }, place } = launch;
     const threads = block[0] * block[1] * block[2];
@@ -99,13 +116,16 @@ export class ResidentBlocks implements ScratchOwner {
     this.#places = new BlockPlaces(place.linearMemory, {
       sizes,
       first: launch.scratchPlace,
-      most: fittingBlocks(threads, sizes.shared),
+      // At least one cluster fits on a device.
+      most: Math.max(blocksPerCluster(launch.geometry), fittingBlocks(threads, sizes.shared)),
       ranges: launch.ranges,
     });
-    const { multiprocessor } = launch;
-    const firstPlace = this.#places.take()!;
-    this.#schedulers.set(firstPlace, scheduler);
-    this.#add(first, firstPlace, multiprocessor).steps = launch.kernel.steps.count;
+    if (first !== undefined) {
+      const { multiprocessor } = launch;
+      const firstPlace = this.#places.take()!;
+      this.#schedulers.set(firstPlace, first.scheduler);
+      this.#add(first.block, { place: firstPlace, multiprocessor }).steps = launch.kernel.steps.count;
+    }
     place.linearMemory.takeScratch(this);
   }
 
@@ -164,7 +184,7 @@ export class ResidentBlocks implements ScratchOwner {
   }
 
   #run(resident: Resident): TurnResult {
-    const { block, multiprocessor, place, scheduler } = resident;
+    const { block, multiprocessor, place, scheduler, cluster } = resident;
     const launch = this.#launch;
     const { steps } = launch.kernel;
     launch.setBlock(block, multiprocessor);
@@ -172,6 +192,7 @@ export class ResidentBlocks implements ScratchOwner {
     launch.set("threads", place.threads);
     launch.set("localMemory", place.local);
     launch.setSavedRegisters(place.saved);
+    if (cluster !== undefined) launch.set("clusterTable", clusterTableOf(place));
     launch.scheduler = scheduler;
     steps.restart(resident.steps);
     const turn = stopIfDeadlocked(() => scheduler.takeTurn());
@@ -186,18 +207,19 @@ export class ResidentBlocks implements ScratchOwner {
    */
   #begin(): boolean {
     if (this.#source.isPastEnd) return false;
-    const place = this.#places.take();
-    const block = place && this.#source.take();
-    if (place === undefined) return false;
-    if (block === undefined) {
-      this.#places.release(place);
+    const { geometry } = this.#launch;
+    const places = this.#takePlaces(blocksPerCluster(geometry));
+    const first = places && this.#source.take();
+    if (places === undefined) return false;
+    if (first === undefined) {
+      for (const place of places) this.#places.release(place);
       return false;
     }
-    this.#waits ||= this.#residents.length > 0;
-    this.#launch.freshenShared(place.shared);
-    const { scheduler } = this.#add(block, place, this.#freestMultiprocessor());
-    scheduler.start();
-    this.#next = this.#residents.length - 1;
+    // Blocks of a cluster that wait for each other need no other cluster.
+    this.#waits ||= this.#residents.length > 0 && places.length === 1;
+    this.#next = this.#residents.length;
+    if (places.length === 1) this.#start(first, { place: places[0]! });
+    else this.#startCluster(first, places);
     // If blocks of this launch wait for other blocks, sets the count so that one turn of the new block is enough for
     // the next block to start.
     this.#turnsSinceChange = this.#waits ? this.#next : 0;
@@ -205,22 +227,63 @@ export class ResidentBlocks implements ScratchOwner {
     return true;
   }
 
+  /** Allocates memory for some blocks. Returns undefined if there is not enough for all of them. */
+  #takePlaces(count: number): BlockPlace[] | undefined {
+    const places: BlockPlace[] = [];
+    while (places.length < count) {
+      const place = this.#places.take();
+      if (place === undefined) {
+        for (const place of places) this.#places.release(place);
+        return undefined;
+      }
+      places.push(place);
+    }
+    return places;
+  }
+
+  #start(block: Coordinates, { place, cluster }: { place: BlockPlace; cluster?: ResidentCluster }): void {
+    this.#launch.freshenShared(place.shared);
+    const multiprocessor = this.#freestMultiprocessor();
+    this.#add(block, { place, cluster, multiprocessor }).scheduler.start(cluster?.barrier);
+  }
+
+  /** Starts the blocks of a cluster, given the block with the lowest indices. */
+  #startCluster(first: Coordinates, places: readonly BlockPlace[]): void {
+    const { geometry, place: { linearMemory } } = this.#launch;
+    const barrier = new ClusterBarrier({ isShared: true });
+    const cluster: ResidentCluster = { barrier, places, live: places.length };
+    for (const [rank, block] of blocksOfCluster(first, geometry).entries()) {
+      const place = places[rank]!;
+      const table = new Uint32Array(linearMemory.memory.buffer, clusterTableOf(place), mostClusterBlocks).fill(0);
+      table.set(places.map(({ shared }) => shared));
+      this.#start(block, { place, cluster });
+    }
+  }
+
   /** Adds a block that has not started to the resident blocks. */
-  #add(block: Coordinates, place: BlockPlace, multiprocessor: number): Resident {
+  #add(
+    block: Coordinates,
+    { place, multiprocessor, cluster }: {
+      readonly place: BlockPlace;
+      readonly multiprocessor: number;
+      readonly cluster?: ResidentCluster | undefined;
+    },
+  ): Resident {
     this.#loads[multiprocessor]!++;
     this.#lastMultiprocessor = multiprocessor;
-    const resident = { block, multiprocessor, place, scheduler: this.#schedulerAt(place), steps: 0 };
+    const resident = { block, multiprocessor, place, cluster, scheduler: this.#schedulerAt(place), steps: 0 };
     this.#residents.push(resident);
     return resident;
   }
 
-  #end({ place, multiprocessor }: Resident): void {
-    this.#source.noteEnd?.();
+  #end({ place, multiprocessor, cluster }: Resident): void {
     this.#residents.splice(this.#next, 1);
     if (this.#next >= this.#residents.length) this.#next = 0;
     this.#loads[multiprocessor]!--;
-    this.#places.release(place);
     this.#turnsSinceChange = this.#stuckTurns = this.#stuckSteps = 0;
+    if (cluster !== undefined && --cluster.live > 0) return;
+    this.#source.noteEnd?.();
+    for (const freed of cluster?.places ?? [place]) this.#places.release(freed);
   }
 
   /**

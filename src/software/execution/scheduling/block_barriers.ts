@@ -40,7 +40,11 @@ export class DeadlockError extends Error {
 /** Returns a description of the waiting threads, with the line and the kind of each suspend point. */
 export function describeWaiting(waiting: readonly WaitingThreads[], nameLine: (line: number) => string): string {
   return waiting.map(({ threads, isOne, suspension: { line, request } }) => {
-    const kind = request.kind === "yield" || request.kind === "lockstep" ? "loop" : request.kind;
+    const kind = request.kind === "yield" || request.kind === "lockstep"
+      ? "loop"
+      : request.kind === "clusterBarrier"
+      ? "barrier of the cluster"
+      : request.kind;
     return `${isOne ? "thread" : "threads"} ${threads} at ${nameLine(line)} (${kind})`;
   }).join(", ");
 }

@@ -12,6 +12,7 @@ import {
   type WaitingThreads,
 } from "./block_barriers.ts";
 import { BlockRecords, type BlockThreads, ThreadPositions } from "./block_records.ts";
+import { ClusterBarrier } from "./cluster_barrier.ts";
 import { exited, type Suspension, type SuspensionRequest, threadRecord, warpSize } from "../../abi/launch_record.ts";
 import { inOrder, type ThreadOrder } from "../../schedule.ts";
 import { type ActiveGroup, isOfWarp, LockstepTurns, WarpGroups } from "./warp_groups.ts";
@@ -45,6 +46,9 @@ const roundsPerTurn = { usual: 8, observed: 1 } as const;
  */
 const answersPerRound = 4;
 
+/** The number of the cluster's barrier for observers. It follows the numbers of the block's barriers, 0 to 15. */
+const clusterBarrier = 16;
+
 /** Runs the blocks of a launch, one after another. */
 export class BlockScheduler {
   readonly #options: BlockThreads;
@@ -68,6 +72,14 @@ export class BlockScheduler {
   readonly #turns: LockstepTurns;
   readonly #positions: ThreadPositions;
   readonly #roundsPerTurn: number;
+  /** The barrier of the cluster. Undefined if the kernel does not use it. */
+  #cluster: ClusterBarrier | undefined;
+  /** For each thread, the phase of the cluster's barrier in which the thread last arrived. -1 before that. */
+  readonly #arrivals: Int32Array;
+  /** The threads that wait for a phase of the cluster's barrier. */
+  #atCluster: number[] = [];
+  /** The phase of the cluster's barrier that the observer knows. */
+  #observedPhase = 0;
   #live = 0;
   /** The number of requests and exits of threads so far, except for yields. An increase shows progress. */
   #events = 0;
@@ -91,6 +103,8 @@ export class BlockScheduler {
     this.#groups = new WarpGroups(this.#records, options.kernel.suspensions);
     this.#maySpin = maySpin(options.kernel.suspensions);
     this.#yielded = new Int32Array(this.#maySpin ? this.#count : 0);
+    const usesCluster = options.kernel.suspensions.some(({ request }) => request.kind === "clusterBarrier");
+    this.#arrivals = new Int32Array(usesCluster ? this.#count : 0);
     this.#turns = new LockstepTurns(options.kernel.suspensions, { warps: warpCount, threads: this.#count });
     this.#positions = new ThreadPositions(options);
     this.#roundsPerTurn = roundsPerTurn[options.observer === undefined ? "usual" : "observed"];
@@ -134,7 +148,10 @@ export class BlockScheduler {
         do this.#runWarp(warp); while (this.#answerWarp(warp) && ++answers < mostAnswers);
       }
       const isReleased = this.#live > 0 && this.#completeBarriers();
-      if (!isGoingOn && !isReleased && this.#live > 0) throw this.#deadlock();
+      if (!isGoingOn && !isReleased && this.#live > 0) {
+        if (!this.#waitsForOtherBlocks()) throw this.#deadlock();
+        return events === eventsAtStart && this.#moves === movesAtStart ? "stuck" : "waiting";
+      }
       if (!this.#maySpin || this.#live === 0) continue;
       if (this.#events === events && !isReleased) {
         return events === eventsAtStart && this.#moves === movesAtStart ? "stuck" : "waiting";
@@ -145,11 +162,22 @@ export class BlockScheduler {
       }
       if (rounds >= this.#roundsPerTurn) return "busy";
     }
+    this.#cluster?.leave(this);
     return "ended";
   }
 
-  /** Starts a block: every thread is at the beginning of the kernel. */
-  start(): void {
+  /** Whether threads wait for a barrier of the cluster that threads of other blocks can still reach. */
+  #waitsForOtherBlocks(): boolean {
+    return this.#atCluster.length > 0 && this.#cluster!.isShared && !this.#cluster!.block(this);
+  }
+
+  /**
+   * Starts a block: every thread is at the beginning of the kernel.
+   *
+   * @param cluster the barrier of the block's cluster. Undefined if the block is a cluster of its own
+   */
+  start(cluster?: ClusterBarrier): void {
+    this.#cluster = cluster;
     this.#records.start();
     this.#options.observer?.start();
     this.#forget();
@@ -165,6 +193,11 @@ export class BlockScheduler {
     this.#barriers.clear();
     this.#turns.restart();
     this.#live = this.#count;
+    if (this.#arrivals.length === 0) return;
+    if (this.#cluster?.isShared !== true) this.#cluster = new ClusterBarrier({ isShared: false });
+    this.#cluster.join(this, this.#count);
+    this.#arrivals.fill(-1);
+    this.#atCluster.length = this.#observedPhase = 0;
   }
 
   #runWarp(warp: number): void {
@@ -259,6 +292,7 @@ export class BlockScheduler {
       if (request === exited) {
         this.#live--;
         this.#events++;
+        this.#cluster?.exit({ hasArrived: this.#arrivals[thread] === this.#cluster.phase });
         continue;
       }
       const asked = suspensions[request - 1]!.request;
@@ -270,6 +304,7 @@ export class BlockScheduler {
       if (asked.kind === "lockstep" && asked.spins) this.#noteSpin(thread, request);
       else this.#events++;
       if (asked.kind === "barrier") this.#arrive(thread, asked.operation);
+      else if (asked.kind === "clusterBarrier") this.#arriveAtCluster(thread, asked.operation);
       else waitsInWarp = true;
     }
     return waitsInWarp && this.#answerGroups(warp, yielded);
@@ -287,6 +322,37 @@ export class BlockScheduler {
     });
     if (operation === "arrive") this.#resume(thread);
     if (completed !== undefined) this.#release(completed);
+  }
+
+  #arriveAtCluster(thread: number, operation: "arrive" | "wait"): void {
+    const cluster = this.#cluster!;
+    if (operation === "arrive") this.#arrivals[thread] = cluster.arrive();
+    else if (this.#arrivals[thread]! >= cluster.phase) {
+      this.#atCluster.push(thread);
+      return;
+    }
+    this.#resume(thread);
+  }
+
+  /** Resumes the threads for which the phase of the cluster's barrier has completed. Returns whether there are any. */
+  #resumeFromCluster(): boolean {
+    const cluster = this.#cluster;
+    if (cluster === undefined || this.#observedPhase === cluster.phase) return false;
+    this.#observedPhase = cluster.phase;
+    const { length } = this.#atCluster;
+    const isDone = (thread: number) => this.#arrivals[thread]! < cluster.phase;
+    const threads = this.#atCluster.filter(isDone);
+    this.#atCluster = this.#atCluster.filter((thread) => !isDone(thread));
+    this.#observe({
+      barrier: clusterBarrier,
+      count: 0,
+      threads: Array.from({ length: this.#count }, (_, thread) => thread),
+      warps: [],
+      held: 0,
+      allHeld: false,
+    });
+    for (const thread of threads) this.#resume(thread);
+    return this.#atCluster.length < length;
   }
 
   #yield(thread: number, request: number): void {
@@ -351,7 +417,7 @@ export class BlockScheduler {
   #completeBarriers(): boolean {
     const completed = this.#barriers.complete(this.#live);
     for (const barrier of completed) this.#release(barrier);
-    return completed.length > 0;
+    return this.#resumeFromCluster() || completed.length > 0;
   }
 
   #release(completed: CompletedBarrier): void {

@@ -97,7 +97,7 @@ export class WarpGroups {
 
 /** Returns whether the request is for an operation in which lanes of a warp participate together. */
 export function isOfWarp({ kind }: SuspensionRequest): boolean {
-  return kind !== "barrier" && kind !== "yield";
+  return kind !== "barrier" && kind !== "yield" && kind !== "clusterBarrier";
 }
 
 /**

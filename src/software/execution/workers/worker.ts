@@ -271,8 +271,8 @@ class JobRunner {
         this.#source.noteEnd!();
         continue;
       }
-      const { scheduler } = this.#launch;
-      this.#residents = new ResidentBlocks(this.#launch, { block, scheduler: scheduler!, source: this.#source });
+      const first = { block, scheduler: this.#launch.scheduler! };
+      this.#residents = new ResidentBlocks(this.#launch, { first, source: this.#source });
       return;
     } while (performance.now() - start < claimMilliseconds);
   }

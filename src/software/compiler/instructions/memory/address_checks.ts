@@ -26,6 +26,7 @@ import {
 } from "../../../abi/addresses.ts";
 import type { FunctionEmitter } from "../../codegen/function_emitter.ts";
 import type { ResolvedAddress, ResolvedOperand, Variable } from "../../../../ptx/instructions/resolved_instruction.ts";
+import type { CodeWriter } from "../../webassembly/code_writer.ts";
 import { typeNamed } from "../../../../ptx/instructions/scalar_types.ts";
 
 const u64 = typeNamed("u64");
@@ -298,7 +299,22 @@ function pushFound(
   e.code.get(address);
   e.pushPlace({ operation, bytes });
   pushSpaces(e, operation === "read" ? e.sizes.parameters : 0);
-  e.callHelper(e.sizes.usesReservedShared ? "findGenericOrReserved" : "findGeneric");
+  if (e.sizes.usesClusterMemory) {
+    pushCluster(e).i32(Number(e.sizes.usesReservedShared));
+    e.callHelper("findGenericOrCluster");
+  } else {
+    e.callHelper(e.sizes.usesReservedShared ? "findGenericOrReserved" : "findGeneric");
+  }
+}
+
+/**
+ * Emits code that pushes arguments that describe the cluster to a helper: the first address of the block's shared memory,
+ * and the offset of the table of the cluster's shared memory. Both are 0 if the kernel cannot access other blocks' memory.
+ */
+export function pushCluster(e: FunctionEmitter): CodeWriter {
+  if (!e.sizes.usesClusterMemory) return e.code.i32(0).i32(0);
+  e.getFixed("clusterBase");
+  return e.getFixed("clusterTable");
 }
 
 /**
@@ -341,6 +357,7 @@ function pushBounded(e: FunctionEmitter, address: ResolvedAddress, access: Check
   const { space, bytes } = access;
   const { code } = e;
   const { base, offset } = address;
+  if (space === "shared" && e.sizes.usesClusterMemory) return pushInCluster(e, address, access);
   const begin = space === "shared" ? "shared" : "local";
   const size = space === "shared" ? e.sizes.shared : e.sizes.local;
   const isAligned = size !== undefined && e.zeroBitsOf(address) >= zeroBitsOf(bytes);
@@ -374,6 +391,35 @@ function pushBounded(e: FunctionEmitter, address: ResolvedAddress, access: Check
   }
   e.getFixed(begin);
   code.get(local).ops("i32WrapI64", "i32Add");
+}
+
+/**
+ * Emits code that checks an access to the shared memory of a cluster, and pushes the access's offset in linear memory.
+ * Only accesses to other memory than the block's own call a helper.
+ */
+function pushInCluster(e: FunctionEmitter, address: ResolvedAddress, access: CheckedAccess): void {
+  const { bytes, operation } = access;
+  const { code } = e;
+  const { base, offset } = address;
+  const absolute = e.temporary("i64"), location = e.temporary("i32");
+  if (base?.kind === "register" && base.type.bits === 32) {
+    e.push(base, u32);
+    code.i32(Number(BigInt.asIntN(32, offset))).ops("i32Add", "i64ExtendI32U");
+  } else {
+    pushAddress(e, address, "shared");
+  }
+  code.tee(absolute).ops("i32WrapI64");
+  e.getFixed("clusterBase").ops("i32Sub").tee(location);
+  if (bytes > 1) code.i32(zeroBitsOf(bytes)).ops("i32Rotr");
+  pushCapacity(e, { space: "shared", bytes, isAligned: false });
+  code.ops("i32GeU").get(absolute).i64(32n).ops("i64ShrU").i64(0n).ops("i64Ne", "i32Or").ifUnlikely().get(absolute);
+  e.pushPlace({ operation, bytes, space: "shared" });
+  e.getFixed("shared");
+  e.getFixed("sharedBytes");
+  pushCluster(e).i32(Number(e.sizes.usesReservedShared));
+  e.callHelper("findClusterShared");
+  e.getFixed("shared").ops("i32Sub").set(location).end();
+  e.getFixed("shared").get(location).ops("i32Add");
 }
 
 /**

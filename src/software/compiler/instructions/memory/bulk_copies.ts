@@ -8,8 +8,10 @@
  *
  * @module
  */
-import { addressOperand, pushAddress, reportAccess } from "./address_checks.ts";
-import { faultKind, shadowOffset } from "../../../abi/addresses.ts";
+import { addressOperand, pushAddress, pushCluster, reportAccess } from "./address_checks.ts";
+import { faultKind, shadowOffset, sharedSpan } from "../../../abi/addresses.ts";
+import { mostClusterBlocks } from "../../../abi/launch_record.ts";
+import { typeNamed } from "../../../../ptx/instructions/scalar_types.ts";
 import type { FunctionEmitter } from "../../codegen/function_emitter.ts";
 import type { Emit } from "../instruction_form.ts";
 import { completeBytes } from "./memory_barriers.ts";
@@ -22,6 +24,8 @@ import {
   spaceOf,
 } from "../../../../ptx/instructions/resolved_instruction.ts";
 import { atomic, updateRange } from "./atomic_instructions.ts";
+
+const u16 = typeNamed("u16");
 
 /** The number of bytes of which the addresses and the sizes of bulk copies are multiples. */
 const bulkBytes = 16;
@@ -48,6 +52,66 @@ export function copyBulk(from: BulkRange["space"], to: BulkRange["space"]): Emit
     });
     if (barrier !== undefined) completeBytes(e, barrier, { space: to, pushBytes: () => e.code.get(bytes) });
   };
+}
+
+/** Emits code for `cp.async.bulk` from global memory to the shared memory of several blocks of the cluster. */
+export const multicastBulk: Emit = (e, i) => {
+  const [destination, source, size, barrier, mask] = i.operands;
+  const bytes = bulkSize(e, size);
+  const from = bulkRange(e, source, { space: "global", operation: "read", bytes });
+  forEachBlock(e, mask, (rank) => {
+    const to = e.temporary("i32");
+    pushAddressIn(e, rank, destination);
+    findRange(e, to, { space: "shared", operation: "write", bytes });
+    copyRange(e, { to, from, bytes });
+    completeBytesIn(e, rank, { barrier, bytes });
+  });
+};
+
+/**
+ * Emits a loop over the blocks of the cluster whose bits in a mask are set. `emit` emits its body, given the local with
+ * the rank of the block.
+ */
+export function forEachBlock(
+  e: FunctionEmitter,
+  mask: ResolvedOperand | undefined,
+  emit: (rank: number) => void,
+): void {
+  const { code } = e;
+  const ranks = e.temporary("i32"), rank = e.temporary("i32");
+  e.push(mask, u16);
+  code.i32(0xffff).ops("i32And").set(ranks);
+  code.block().loop().get(ranks).ops("i32Eqz").brIf(1).get(ranks).ops("i32Ctz").set(rank);
+  emit(rank);
+  code.get(ranks).get(ranks).i32(1).ops("i32Sub", "i32And").set(ranks).br(0).end().end();
+}
+
+/** Emits code that pushes, as an i64, the address at the same offset in the shared memory of another block. */
+export function pushAddressIn(e: FunctionEmitter, rank: number, operand: ResolvedOperand | undefined): void {
+  const { base } = addressOperand(e, operand);
+  if (base?.kind === "variable" && base.space !== "shared") e.fail(`"${base.name}" is in ".${base.space}"`);
+  e.shadows?.require(base, "address");
+  pushAddress(e, addressOperand(e, operand), "shared");
+  e.code.i64(~BigInt((mostClusterBlocks - 1) * sharedSpan.byteLength)).ops("i64And");
+  e.code.get(rank).ops("i64ExtendI32U").i64(BigInt(sharedSpan.byteLength)).ops("i64Mul", "i64Or");
+}
+
+/** Emits code that completes bytes at the barrier at the same offset in the shared memory of another block. */
+export function completeBytesIn(
+  e: FunctionEmitter,
+  rank: number,
+  { barrier, bytes }: { readonly barrier: ResolvedOperand | undefined; readonly bytes: number },
+): void {
+  pushAddressIn(e, rank, barrier);
+  e.pushPlace({ operation: "atomic", bytes: 8, space: "shared" });
+  e.getFixed("shared");
+  e.getFixed("sharedBytes");
+  pushCluster(e).i32(0);
+  e.callHelper("findClusterShared");
+  const { release, phased, strong } = orderBits;
+  reportAccess(e, { space: "shared", bytes: 8, operation: "atomic", order: strong | release | phased });
+  e.code.i64(0n).i64(0n).i64(0n).get(bytes).ops("i64ExtendI32U", "i64Sub");
+  e.callHelper("arriveInMemory").ops("drop");
 }
 
 /** Emits code for `cp.reduce.async.bulk`. */
@@ -150,7 +214,6 @@ function bulkRange(
   operand: ResolvedOperand | undefined,
   { space, operation, bytes }: BulkRange,
 ): number {
-  const { code } = e;
   const address = addressOperand(e, operand);
   const { base } = address;
   if (base === undefined) e.fail("an address that is only a number is one in .local");
@@ -158,11 +221,19 @@ function bulkRange(
   e.shadows?.require(base, "address");
   const location = e.temporary("i32");
   pushAddress(e, address, space);
+  findRange(e, location, { space, operation, bytes });
+  return location;
+}
+
+/** Emits code that pops the address of a range, checks it, and sets a local to the range's offset in linear memory. */
+function findRange(e: FunctionEmitter, location: number, { space, operation, bytes }: BulkRange): void {
+  const { code } = e;
   code.get(bytes);
   e.pushPlace({ operation, bytes: bulkBytes, space: space === "shared" ? "shared" : "generic" });
   if (space === "shared") {
     e.getFixed("shared");
     e.getFixed("sharedBytes");
+    pushCluster(e);
     e.callHelper("findBulkShared");
   } else {
     e.getFixed("bounds");
@@ -170,7 +241,6 @@ function bulkRange(
   }
   code.set(location);
   reportRange(e, location, { space, operation, bytes });
-  return location;
 }
 
 /** Emits code that reports the accesses to a range, 16 bytes at a time, to the checks that observe accesses. */

@@ -12,7 +12,13 @@ import {
   spaceOf,
 } from "../../../../ptx/instructions/resolved_instruction.ts";
 import { addressOperand, addressOrElement, pushLocation } from "./address_checks.ts";
-import { addressBase, localAddressBase, parameterAddressBase, sharedAddressBase } from "../../../abi/addresses.ts";
+import {
+  addressBase,
+  localAddressBase,
+  parameterAddressBase,
+  sharedAddressBase,
+  sharedSpan,
+} from "../../../abi/addresses.ts";
 import { loadShadows, storeShadows } from "../../checks/memory_shadows.ts";
 import type { FunctionEmitter } from "../../codegen/function_emitter.ts";
 import { isPrivate, loadAtomically, storeAtomically, whileLocked } from "./strong_accesses.ts";
@@ -155,6 +161,10 @@ export const isInSpace: Emit = (e, i) => {
     e.code.set(address);
     if (space === "const") return pushIsConstant(e, address);
     e.code.get(address).i64(32n).ops("i64ShrU").i64(spaceBase(space) >> 32n).ops("i64Eq");
+    if (space === "shared" && i.choices.get("space") !== "shared::cluster" && e.sizes.usesClusterMemory) {
+      e.code.get(address).ops("i32WrapI64");
+      e.getFixed("clusterBase").ops("i32Xor").i32(Math.log2(sharedSpan.byteLength)).ops("i32ShrU", "i32Eqz", "i32And");
+    }
     if (space === "global" && e.sizes.constants.byteLength > 0) {
       pushIsConstant(e, address);
       e.code.ops("i32Eqz", "i32And");

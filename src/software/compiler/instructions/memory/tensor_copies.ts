@@ -6,7 +6,8 @@
  *
  * @module
  */
-import { addressOperand, pushAddress, pushLocation, pushSpaces } from "./address_checks.ts";
+import { addressOperand, pushAddress, pushCluster, pushLocation, pushSpaces } from "./address_checks.ts";
+import { completeBytesIn, forEachBlock, pushAddressIn } from "./bulk_copies.ts";
 import { completeBytes } from "./memory_barriers.ts";
 import { constantOf, u32 } from "../integers/integer_instructions.ts";
 import type { Emit } from "../instruction_form.ts";
@@ -26,15 +27,31 @@ const u64 = typeNamed("u64");
 export const loadTensor: Emit = (e, i) => {
   const [destination, tensor, barrier, offsets] = i.operands;
   const bytes = e.temporary("i32");
-  pushCopy(e, i, { operation: "load", tensor, shared: destination, offsets });
+  pushCopy(e, i, { operation: "load", tensor, shared: () => pushShared(e, destination), offsets });
   e.code.set(bytes);
   completeBytes(e, barrier, { space: "shared", pushBytes: () => e.code.get(bytes) });
+};
+
+/** Emits code for `cp.async.bulk.tensor` from global memory to the shared memory of several blocks of the cluster. */
+export const multicastTensor: Emit = (e, i) => {
+  const [destination, tensor, barrier, ...others] = i.operands;
+  const bytes = e.temporary("i32");
+  forEachBlock(e, others.at(-1), (rank) => {
+    pushCopy(e, i, {
+      operation: "load",
+      tensor,
+      shared: () => pushAddressIn(e, rank, destination),
+      offsets: others.length > 1 ? others[0] : undefined,
+    });
+    e.code.set(bytes);
+    completeBytesIn(e, rank, { barrier, bytes });
+  });
 };
 
 /** Emits code for `cp.async.bulk.tensor` and `cp.reduce.async.bulk.tensor` from shared to global memory. */
 export const storeTensor: Emit = (e, i) => {
   const [tensor, source] = i.operands;
-  pushCopy(e, i, { operation: i.choices.get("operation") ?? "store", tensor, shared: source });
+  pushCopy(e, i, { operation: i.choices.get("operation") ?? "store", tensor, shared: () => pushShared(e, source) });
   e.code.ops("drop");
 };
 
@@ -52,7 +69,8 @@ function pushCopy(
   { operation, tensor, shared, offsets }: {
     operation: string;
     tensor: ResolvedOperand | undefined;
-    shared?: ResolvedOperand | undefined;
+    /** Emits code that pushes the address in shared memory. */
+    shared?: () => void;
     offsets?: ResolvedOperand | undefined;
   },
 ): void {
@@ -66,7 +84,7 @@ function pushCopy(
   e.shadows?.require(map, "address");
   e.push(map, u64);
   if (shared === undefined) code.i64(0n);
-  else pushShared(e, shared);
+  else shared();
   code.i32((tensorOperations as readonly string[]).indexOf(operation)).i32(dimensions);
   for (let index = 0; index < mostDimensions; index++) {
     const coordinate = coordinates.elements[index];
@@ -76,11 +94,12 @@ function pushCopy(
   pushOffsets(e, i, { dimensions, offsets });
   e.pushPlace({ bytes: 16 });
   pushSpaces(e);
+  pushCluster(e);
   e.callHelper("copyTensor");
 }
 
 /** Emits code that pushes an address in shared memory as an i64. */
-function pushShared(e: FunctionEmitter, operand: ResolvedOperand): void {
+function pushShared(e: FunctionEmitter, operand: ResolvedOperand | undefined): void {
   const address = addressOperand(e, operand);
   const { base } = address;
   if (base?.kind === "variable" && base.space !== "shared") e.fail(`"${base.name}" is in ".${base.space}"`);
