@@ -220,9 +220,9 @@ test("registers of an inner scope hide those of an outer", () => {
 });
 
 test("every form in the table names its section, and no form hides a later one", () => {
-  for (const { syntax, section, emit, flow, refusal } of allInstructions()) {
+  for (const { syntax, section, emit, expansion, flow, refusal } of allInstructions()) {
     assert(/^9\.7(\.\d+){2,4}$/.test(section), syntax);
-    assertEquals([emit, flow, refusal].filter((part) => part !== undefined).length, 1, syntax);
+    assertEquals([emit, expansion, flow, refusal].filter((part) => part !== undefined).length, 1, syntax);
   }
   assertEquals(new Set(allInstructions().map(({ syntax }) => syntax)).size, allInstructions().length);
 });

@@ -133,6 +133,7 @@ function accessesOf(form: InstructionForm): Access[] {
     const value = valueOf(type, elements);
     const operands = form.syntax.slice(form.syntax.indexOf(" ") + 1).split(", ").map((operand) => {
       if (operand === "policy") return "%rd2";
+      if (operand === "[mbar]") return "[%r0]";
       if (operand !== "[a]") return value;
       return isShared ? "[%r0]" : space === "local" ? "[lo]" : "[%rd1]";
     });
