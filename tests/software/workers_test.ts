@@ -381,18 +381,14 @@ test("a buffer that was freed in a stream is no memory for what follows there, a
   assertEquals(await messageOf(threads), expected);
 });
 
-test("work after a record does not wait for what takes the place of the closed job before the record", () => {
-  const scheduler = new Scheduler(() => {});
-  const stream = new Stream(0, { isBlocking: false });
-  scheduler.addStream(stream);
-  const job = new Job(new JobBoard(), 0);
-  let isDone = false;
-  const delegated: Delegated = {
+/** Work that other threads run until `isDone`. */
+function delegatedUntil(isDone: () => boolean, job: Job): Delegated {
+  return {
     get jobs() {
-      return isDone ? [] : [job];
+      return isDone() ? [] : [job];
     },
     get isDone() {
-      return isDone;
+      return isDone();
     },
     endTime: undefined,
     hasFailed: false,
@@ -401,6 +397,15 @@ test("work after a record does not wait for what takes the place of the closed j
     stop() {},
     cancel() {},
   };
+}
+
+test("work after a record does not wait for what takes the place of the closed job before the record", () => {
+  const scheduler = new Scheduler(() => {});
+  const stream = new Stream(0, { isBlocking: false });
+  scheduler.addStream(stream);
+  const job = new Job(new JobBoard(), 0);
+  let isDone = false;
+  const delegated = delegatedUntil(() => isDone, job);
   const jobsBefore: (readonly Job[] | undefined)[] = [];
   const delegate = (after: Delegated | undefined) => void jobsBefore.push(after?.jobs);
   const first = scheduler.enqueue(stream, () => {}, { delegate: () => delegated, takesLong: () => true });
@@ -413,6 +418,21 @@ test("work after a record does not wait for what takes the place of the closed j
   scheduler.addStream(other);
   scheduler.enqueue(other, () => {}, { after: [record], delegate });
   assertEquals(jobsBefore, [[job], [], []]);
+  scheduler.close();
+});
+
+test("a stream names the kernel that threads run, not work before it that they have ended", () => {
+  const scheduler = new Scheduler(() => {});
+  const stream = new Stream(0, { isBlocking: false });
+  scheduler.addStream(stream);
+  const job = new Job(new JobBoard(), 0);
+  let isDone = false;
+  scheduler.enqueue(stream, () => {}, { delegate: () => delegatedUntil(() => isDone, job), takesLong: () => true });
+  const kernel = { kernel: "endless", delegate: () => delegatedUntil(() => false, job), takesLong: () => true };
+  scheduler.enqueue(stream, () => {}, kernel);
+  assertEquals(stream.describeKernel(), undefined);
+  isDone = true;
+  assertMatch(stream.describeKernel()!, /^kernel endless has run for \d+\.\d s$/);
   scheduler.close();
 });
 

@@ -143,7 +143,7 @@ export class StreamsAndEvents {
         scheduler.runUntil(() => scheduler.isDone(found));
         this.#core.finishSynchronization(found.device, "cudaStreamSynchronize");
       },
-      streamDescribeKernel: (device, stream) => this.stream(device, stream, "cudaStreamQuery").first?.describeKernel(),
+      streamDescribeKernel: (device, stream) => this.stream(device, stream, "cudaStreamQuery").describeKernel(),
       streamWaitEvent: (device, stream, event, flags = 0) => {
         const call = "cudaStreamWaitEvent";
         const target = this.target(device, stream, call);

@@ -278,6 +278,14 @@ export class Stream {
     return this.first === undefined;
   }
 
+  /** Describes the kernel that the stream runs. See {@linkcode Work.describeKernel}. */
+  describeKernel(): string | undefined {
+    let work = this.first;
+    // What other threads have run is not ended before the main thread looks.
+    while (work?.delegated?.isDone === true) work = work.next;
+    return work?.describeKernel();
+  }
+
   /** Returns whether the stream's next work is ordered after `work`. */
   comesAfter(work: Work): boolean {
     return work.stream === this || work.stream.isGone || this.#knows(work.stream, work.position);
