@@ -113,7 +113,7 @@ export type { CompileOptions } from "./src/compile/compile_options.ts";
 export type { CompiledProgram } from "./src/compile/compilers.ts";
 export { CudaKernel } from "./src/objects/kernels/cuda_kernel.ts";
 export type { Dim3, LaunchOptions } from "./src/objects/kernels/launch_options.ts";
-export type { KernelArgument } from "./src/objects/kernels/kernel_arguments.ts";
+export type { KernelArgument, TextureArgument } from "./src/objects/kernels/kernel_arguments.ts";
 export type { ParameterType } from "./src/ptx/kernel_signature.ts";
 export type {
   ActiveClustersOptions,

@@ -240,6 +240,7 @@ export type Types = [
   Assignable<declared.FilterMode, ours.FilterMode>,
   Assignable<declared.TextureOptions, ours.TextureOptions>,
   Assignable<declared.TextureView, ours.TextureView>,
+  Assignable<declared.TextureArgument, ours.TextureArgument>,
   Assignable<declared.MipmappedArrayOptions, ours.MipmappedArrayOptions>,
   Assignable<declared.TextureSource, ours.TextureSource>,
   Assignable<declared.Extent, ours.Extent>,

@@ -208,6 +208,13 @@ testPrograms("graph_arguments changes the arguments of a graph between its launc
   assertEquals(lines, ["3 kernels, launched 3 times", "All 1000 numbers are 24"]);
 });
 
+testPrograms("textures moves a matrix, and enlarges an image", async ({ run }) => {
+  const { code, lines, errors } = await run("textures", ["--size", "32"]);
+  assertEquals([code, errors], [0, ""]);
+  assertEquals(lines[1], "All elements of an array were moved by (1, 2)");
+  assertEquals(lines.at(-1), "Both ways to a bicubic filter have the same result");
+});
+
 testPrograms("copies copies a window, a column and a batch", async ({ run }) => {
   const { code, lines, errors } = await run("copies", ["--parts", "20"]);
   assertEquals([code, errors], [0, ""]);

@@ -4,7 +4,7 @@ import type { HostBuffer } from "../../memory/transfers/host_buffer.ts";
 import { cloneRefusal, openInWorker } from "../../support/cloning.ts";
 import { printAs } from "../../support/printing.ts";
 import { refuseConstruction, type TypedArray } from "../../support/validation.ts";
-import type { KernelArgument } from "../kernels/kernel_arguments.ts";
+import type { KernelArgument, TextureArgument } from "../kernels/kernel_arguments.ts";
 import type { StructValue } from "../structs/struct.ts";
 import type { GraphCondition } from "./graph_condition.ts";
 import type { ActiveCapture } from "./captures.ts";
@@ -40,12 +40,13 @@ export type ArgumentUpdate<T> = T extends DeviceArray<infer Elements>
 
 /**
  * The arguments of a launch: for each parameter a value or, for a graph, an argument of the graph or a condition.
+ * A texture or surface takes the place of its handle.
  */
 export type LaunchArguments<Parameters extends readonly KernelArgument[]> = {
   [Index in keyof Parameters]:
     | Parameters[Index]
     | GraphArgument<Exclude<Parameters[Index], { readonly address: bigint }>>
-    | (number | bigint extends Parameters[Index] ? GraphCondition : never);
+    | (number | bigint extends Parameters[Index] ? GraphCondition | TextureArgument : never);
 };
 
 /** Returns the capture that an argument belongs to. */

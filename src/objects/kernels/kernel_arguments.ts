@@ -18,14 +18,18 @@ import { countOf } from "../../support/printing.ts";
 import { bytesOfTensorMap, type TensorMap } from "./tensor_map.ts";
 import { TypeError } from "../../support/program_errors.ts";
 
+/** A `CudaTexture` or a `CudaSurface`, whose handle a kernel gets. */
+export type TextureArgument =
+  | { readonly unsafeHandle: bigint; readonly source: object }
+  | { readonly unsafeHandle: bigint; readonly array: object };
+
 /**
  * An argument of a kernel: an object with an address for a pointer, such as a buffer; a texture or surface; a number, bigint or boolean for a
  * scalar; a view of exactly the right size for an aggregate; a tensor map for a `CUtensorMap`.
  */
 export type KernelArgument =
   | { readonly address: bigint }
-  | { readonly unsafeHandle: bigint; readonly source: object }
-  | { readonly unsafeHandle: bigint; readonly array: object }
+  | TextureArgument
   | number
   | bigint
   | boolean
