@@ -151,6 +151,7 @@ export class VisibleDevices {
 
 const faultErrorNumbers: ReadonlyMap<number, number> = new Map([
   [faultKind.illegalAddress, cudaErrorNumbers.cudaErrorIllegalAddress],
+  [faultKind.matrixDescriptor, cudaErrorNumbers.cudaErrorIllegalAddress],
   [faultKind.noTexture, cudaErrorNumbers.cudaErrorIllegalAddress],
   [faultKind.misalignedAddress, cudaErrorNumbers.cudaErrorMisalignedAddress],
   [faultKind.outsideSharedSpan, cudaErrorNumbers.cudaErrorIllegalInstruction],

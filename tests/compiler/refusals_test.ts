@@ -4,17 +4,13 @@ import { compilePtx } from "../../src/software/compiler/compile.ts";
 import { firstBodyLine, refusalOf, runBody, testModule } from "./compiler_device.ts";
 
 const refused: Readonly<Record<string, readonly string[]>> = {
-  "of the instructions of tensor cores, only mma and wmma are supported": [
-    "wgmma.commit_group.sync.aligned;",
-    "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%f1, %f2, %f3, %f4}, %rd1, %rd2, %p1, 1, 1, 0, 0;",
-    "tcgen05.wait::ld.sync.aligned;",
-  ],
   "there is no multicast memory": ["multimem.ld_reduce.relaxed.sys.global.add.u32 %r1, [%rd1];"],
   "need a GPU of sm_100 or newer": [
     "ld.global.v4.b64 {%rd1, %rd2, %rd3, %rd4}, [%rd1];",
     "st.global.v4.f64 [%rd1], {%fd1, %fd2, %fd3, %fd4};",
   ],
   "it needs a GPU of sm_100 or newer, and this device is one of sm_90": [
+    "tcgen05.wait::ld.sync.aligned;",
     "clusterlaunchcontrol.try_cancel.async.shared::cta.b128 [%rd1], [%rd2];",
     "st.bulk.weak.shared::cta [%rd1], %rd2, 0;",
     "st.async.mmio.release.sys.global.u32 [%rd1], %r1;",

@@ -71,7 +71,7 @@ test("an instruction's row is that of its modifiers, in any order, or else the n
   assertEquals(syntaxOf("cvta.global.to.u64"), syntaxOf("cvta.to.global.u64"));
   assertEquals(findRow("ld", ["global", "nc", "v8", "f32"])?.traits.isNotCoherent, true);
   assertEquals(findRow("ld", ["global", "v8", "f32"])?.traits.access, "read");
-  assertEquals(syntaxOf("wgmma.fence.sync.aligned"), undefined);
+  assertEquals(syntaxOf("tcgen05.wait::ld.sync.aligned"), undefined);
   assertEquals(syntaxOf("cp.async.bulk.prefetch.global.L2"), "cp.async.bulk.prefetch.L2.global [a], size");
   assertEquals(findRow("cp", ["async", "bulk", "global", "shared::cta", "bulk_group"])?.traits.effects, [
     "reads",

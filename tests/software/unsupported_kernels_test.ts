@@ -175,7 +175,7 @@ test("what is not PTX refuses the module, even behind what is only not supported
   for (
     const [bad, line] of [
       [kernel("bad", "brkpt; frobnicate.u32 %r;"), 7],
-      [kernel("bad", "wgmma.fence.sync.aligned;\nmov.u32 %r, %undeclared;"), 8],
+      [kernel("bad", "tcgen05.wait::ld.sync.aligned;\nmov.u32 %r, %undeclared;"), 8],
       [kernel("bad", "tex.1d.v4.f32.f32 {%f0}, [%rd0, {%f1}];\nadd.f33 %r, %r, %r;"), 8],
       [".func f() { brkpt;\nfrobnicate; }\n" + kernel("bad", "call f;"), 5],
       [kernel("bad", "brkpt;") + kernel("bad", "brkpt;"), 11],
@@ -193,10 +193,8 @@ test("what is not PTX refuses the module, even behind what is only not supported
 /** Instructions that PTX has and the software device does not. */
 const unsupported = [
   "brkpt;",
-  "wgmma.fence.sync.aligned;",
+  "tcgen05.wait::ld.sync.aligned;",
   "clusterlaunchcontrol.try_cancel.async.shared::cta.b128 [%any], [%any];",
-  "tex.2d.v4.f32.f32 {%any1, %any2, %any3, %any4}, [any, {%any5, %any6}];",
-  "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%any}, {%any}, {%any}, {%any};",
 ];
 
 /** The lines on which an instruction begins. */

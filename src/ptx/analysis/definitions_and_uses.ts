@@ -6,6 +6,7 @@
  *
  * @module
  */
+import type { InstructionRow } from "../instructions/instruction_traits.ts";
 import type { Register, ResolvedInstruction, ResolvedOperand } from "../instructions/resolved_instruction.ts";
 import { postorder } from "./control_flow_graph.ts";
 
@@ -25,7 +26,7 @@ export function registersSet({ form, operands: [first] }: ResolvedInstruction): 
  */
 export function sourcesOf({ form, operands }: ResolvedInstruction): ResolvedOperand[] {
   const sources: ResolvedOperand[] = [];
-  for (let index = form.hasResult ? 1 : 0; index < operands.length; index++) addParts(operands[index]!, sources);
+  for (let index = isOnlySet(form) ? 1 : 0; index < operands.length; index++) addParts(operands[index]!, sources);
   return sources;
 }
 
@@ -35,10 +36,15 @@ export function sourcesOf({ form, operands }: ResolvedInstruction): ResolvedOper
  */
 export function registersRead({ form, operands, predicate }: ResolvedInstruction): Register[] {
   const read: Register[] = [];
-  for (let index = form.hasResult && predicate === undefined ? 1 : 0; index < operands.length; index++) {
+  for (let index = isOnlySet(form) && predicate === undefined ? 1 : 0; index < operands.length; index++) {
     visitRegisters(operands[index]!, (register) => read.push(register));
   }
   return read;
+}
+
+/** Whether instructions of a form set their first operand and do not read it. */
+function isOnlySet({ hasResult, traits }: InstructionRow): boolean {
+  return hasResult && traits.readsResult !== true;
 }
 
 /** Returns the registers in operands, including the base registers of addresses, with repetitions. */

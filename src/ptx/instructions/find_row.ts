@@ -15,6 +15,7 @@ import { integerRows, logicRows, packedVideoRows, videoRows } from "./rows/integ
 import { matrixProductRows } from "./rows/matrices.ts";
 import { atomicRows, dataMovementRows } from "./rows/memory.ts";
 import { textureRows } from "./rows/textures.ts";
+import { warpgroupProductRows } from "./rows/warpgroup_matrices.ts";
 
 let rowsByOpcode: ReadonlyMap<string, readonly InstructionRow[]> | undefined;
 const found = new Map<string, NearestRow>();
@@ -104,6 +105,7 @@ function groupRows(): ReadonlyMap<string, readonly InstructionRow[]> {
     controlFlowRows,
     synchronizationRows,
     matrixProductRows,
+    warpgroupProductRows,
     atomicRows,
     videoRows,
     packedVideoRows,

@@ -96,6 +96,8 @@ export interface InstructionTraits {
    * access memory in any way.
    */
   readonly access?: AccessKind;
+  /** Whether the instruction also reads the registers that it sets. Default: it only sets them. */
+  readonly readsResult?: boolean;
   /** The threads with which the instruction synchronizes or exchanges values. Default: none. */
   readonly synchronization?: Synchronization;
   /** Whether the last operand is a cache policy. Default: no. */

@@ -90,6 +90,8 @@ export const faultKind = {
   noTexture: 13,
   /** There is no tensor map where a tensor copy expects one, or the tensor map does not fit the instruction. */
   tensorMap: 14,
+  /** The descriptor of a matrix leads outside of the block's shared memory. */
+  matrixDescriptor: 15,
   /** The kernel exceeded the step limit. Never reported by compiled code itself. */
   stepLimit: 8,
   /** The threads of the kernel wait for each other forever. Never reported by compiled code itself. */

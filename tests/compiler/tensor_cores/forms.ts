@@ -85,3 +85,56 @@ export const fragmentForms: readonly string[] = [
   "wmma.mma.xor.popc.sync.aligned.row.col.m8n8k128.s32.b1.b1.s32",
   "wmma.mma.and.popc.sync.aligned.row.col.m8n8k128.s32.b1.b1.s32",
 ];
+
+/** The largest number of columns of D, and others. Integers have fewer. */
+const warpgroupColumns = [8, 64, 256];
+const warpgroupFloats = [
+  ["f32.f16.f16", 16],
+  ["f16.f16.f16", 16],
+  ["f32.bf16.bf16", 16],
+  ["f32.tf32.tf32", 8],
+  ["f32.e4m3.e4m3", 32],
+  ["f32.e5m2.e4m3", 32],
+  ["f16.e5m2.e5m2", 32],
+] as const;
+const warpgroupIntegers = [
+  ["s32.s8.s8", 32],
+  ["satfinite.s32.u8.s8", 32],
+  ["s32.s8.u8", 32],
+  ["s32.u8.u8", 32],
+] as const;
+/** Where the operands are, and how, for each of the above in turn. See `warpgroup.ts`. */
+const places = ["", "a:128 b:128", "a:registers b:64", "a:64 b:32", "a:32", "a:registers b:128", "a:128 b:64", "b:32"];
+const layouts = [
+  ...["a:transposed", "b:transposed", "a:transposed b:transposed"],
+  ...[128, 64, 32].map((width) => `a:transposed b:transposed a:${width} b:${width}`),
+  ...[128, 32].map((width) => `a:registers b:transposed b:${width}`),
+];
+
+/** The instructions of `wgmma`, with words that describe their operands. */
+export const warpgroupForms: readonly string[] = [
+  ...warpgroupColumns.flatMap((n, column) =>
+    [...warpgroupFloats, ...warpgroupIntegers].flatMap(([types, k], type) =>
+      [false, true].map((isSparse) => {
+        const isFloat = type < warpgroupFloats.length;
+        const word = places[(3 * column + type + Number(isSparse)) % places.length]!;
+        const selector = isSparse ? ` selector:${k < 32 ? type % 2 : 0}` : "";
+        const sign = isFloat && (type + column) % 3 === 0 ? " a:negated" : "";
+        const sp = isSparse ? ".sp" : "";
+        return `wgmma.mma_async${sp}.sync.aligned.m64n${n}k${isSparse ? 2 * k : k}.${types} ${word}${selector}${sign}`;
+      })
+    )
+  ),
+  ...[8, 64, 256].map((n) => `wgmma.mma_async.sync.aligned.m64n${n}k256.s32.b1.b1.and.popc ${places[n % 7]}`),
+  ...layouts.flatMap((words, index) => {
+    const n = [24, 64, 256, 104][index % 4];
+    return [
+      `wgmma.mma_async.sync.aligned.m64n${n}k16.f32.${index % 2 === 0 ? "f16.f16" : "bf16.bf16"} ${words}`,
+      `wgmma.mma_async.sp.sync.aligned.m64n${n}k32.f32.f16.f16 ${words} selector:${index % 2}`,
+    ];
+  }),
+  ...[1, 3, 6].map((base) => `wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 a:128 b:128 base:${base}`),
+  "wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16 a:128 b:128 zero",
+  "wgmma.mma_async.sync.aligned.m64n16k16.f16.f16.f16 a:registers b:128 b:negated",
+  "wgmma.mma_async.sync.aligned.m64n24k32.s32.s8.s8 a:32 b:32 zero",
+].map((text) => text.replace(/ +/g, " ").trim());

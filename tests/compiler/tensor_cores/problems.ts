@@ -34,22 +34,32 @@ export interface ProductForm {
   readonly selector: number | undefined;
   /** For products of quad pairs, of which an instruction computes four: the layouts of A and B. */
   readonly layouts: readonly [a: string, b: string] | undefined;
+  /** For products of a warpgroup: words that describe the operands. */
+  readonly operands: readonly string[];
 }
 
-/** The form that an instruction names, with the last operand if it has a sparse A. */
+/**
+ * The form that an instruction names, with the last operand if it has a sparse A, or with words that describe the
+ * operands of a warpgroup.
+ */
 export function formOf(instruction: string): ProductForm {
-  const [text = "", selector] = instruction.split(" ");
+  const [text = "", ...operands] = instruction.split(" ");
+  const isOfWarpgroup = text.startsWith("wgmma");
+  const selector = isOfWarpgroup
+    ? operands.find((word) => word.startsWith("selector:"))?.slice("selector:".length)
+    : operands[0];
   const [, m, n, k] = /\.m(\d+)n(\d+)k(\d+)/.exec(text)!.map(Number);
   const modifiers = text.split(".");
   const types = modifiers.filter((modifier) => modifier in bitsOf) as ElementName[];
   // `wmma.mma` names only D and C if A and B are f16.
-  const [d, a, b, c] = types.length === 2 ? [types[0], "f16", "f16", types[1]] as const : types;
+  const [d, a, b, c = d] = types.length === 2 ? [types[0], "f16", "f16", types[1]] as const : types;
   const isOfQuads = text.includes(".m8n8k4.") && a === "f16";
   const layouts = modifiers.filter((modifier) => modifier === "row" || modifier === "col");
   return {
     ...{ text, m: m!, n: n!, k: k!, a: a!, b: b!, c: c!, d: d! },
     selector: selector === undefined ? undefined : Number(selector),
     layouts: isOfQuads ? [layouts[0]!, layouts[1]!] : undefined,
+    operands: isOfWarpgroup ? operands : [],
   };
 }
 

@@ -1,5 +1,5 @@
 /**
- * Kernels for products of matrices, by `mma` or `wmma`, and their inputs and outputs.
+ * Kernels for products of matrices, by `mma`, `wmma` or `wgmma`, and their inputs and outputs.
  *
  * @module
  */
@@ -14,10 +14,13 @@ import {
   wordsOf,
   writeFragments,
 } from "./problems.ts";
+import { readWarpgroup, warpgroupKernel, warpgroupThreads, warpgroupWords, writeWarpgroup } from "./warpgroup.ts";
 
-/** A kernel with the name `product` and the parameters `out` and `in`, whose blocks of a warp compute a product each. */
+/** A kernel with the name `product` and the parameters `out` and `in`, whose blocks compute a product each. */
 export interface ProductProgram {
   readonly kernel: string;
+  /** The number of threads of a block. */
+  readonly threads: number;
   /** The number of words that a block reads. */
   readonly inputs: number;
   /** The number of words that a block writes. */
@@ -30,8 +33,18 @@ export interface ProductProgram {
 
 /** The program for an instruction. */
 export function programOf(form: ProductForm): ProductProgram {
+  if (form.text.startsWith("wgmma")) {
+    return {
+      kernel: warpgroupKernel(form),
+      threads: warpgroupThreads,
+      ...warpgroupWords(form),
+      write: (problem, target) => writeWarpgroup(form, problem, target),
+      read: (written) => readWarpgroup(form, written),
+    };
+  }
   if (form.text.startsWith("wmma")) {
     return {
+      threads: 32,
       kernel: fragmentKernel(form),
       ...blockWords(form),
       write: (problem, target) => writeMatrices(form, problem, target),
@@ -39,6 +52,7 @@ export function programOf(form: ProductForm): ProductProgram {
     };
   }
   return {
+    threads: 32,
     kernel: productKernel(form),
     inputs: 32 * inputsOf(form),
     outputs: 32 * wordsOf(form).d,

@@ -43,12 +43,12 @@ using cuda = open({ driver: options.driver as "cuda" | "software" });
 const gpu = cuda.device(0);
 using stream = gpu.createStream();
 using pool = gpu.createPool();
-const run: RunProducts = async (kernel, { input, problems, outputs }) => {
+const run: RunProducts = async (kernel, { input, problems, outputs, threads }) => {
   using module = gpu.loadModule(kernel);
   using source = pool.allocate(input.byteLength, stream);
   using out = pool.allocate(4 * outputs * problems, stream);
   source.copyFrom(input, stream);
-  module.kernel("product").launch({ grid: problems, block: 32, stream }, out, source);
+  module.kernel("product").launch({ grid: problems, block: threads, stream }, out, source);
   return await out.read(Uint32Array);
 };
 

@@ -33,7 +33,12 @@ export interface Recording {
 /** Runs a kernel with as many blocks as there are problems, and returns what they write. */
 export type RunProducts = (
   kernel: string,
-  options: { readonly input: Uint32Array; readonly problems: number; readonly outputs: number },
+  options: {
+    readonly input: Uint32Array;
+    readonly problems: number;
+    readonly outputs: number;
+    readonly threads: number;
+  },
 ) => Promise<Uint32Array>;
 
 /**
@@ -48,7 +53,7 @@ export async function hashesOf(
   { elements, onResults }: { readonly elements?: number; readonly onResults?: (words: Uint32Array) => void },
 ): Promise<RecordedHashes> {
   const form = formOf(text);
-  const { inputs, outputs, kernel, write } = programOf(form);
+  const { inputs, outputs, threads, kernel, write } = programOf(form);
   const results = form.m * form.n * (form.layouts === undefined ? 1 : 4);
   const problems = elements === undefined ? firstProblems : Math.ceil(elements / classes.length / results);
   const first: string[] = [], all: string[] = [];
@@ -58,7 +63,7 @@ export async function hashesOf(
     for (let problem = 0; problem < problems; problem++) {
       write(problemOf(form, kind, random), input.subarray(problem * inputs, (problem + 1) * inputs));
     }
-    const words = await run(kernel, { input, problems, outputs });
+    const words = await run(kernel, { input, problems, outputs, threads });
     onResults?.(words);
     first.push(hashOf(words.subarray(0, firstProblems * outputs)));
     all.push(hashOf(words));

@@ -43,7 +43,7 @@ interface Exact {
 type Decoded = Exact | { readonly kind: "infinity"; readonly isNegative: boolean } | { readonly kind: "nan" };
 
 /** Decodes the bits of a number. */
-export function decode(bits: number, name: FormatName): Decoded {
+export function decode(bits: number, name: FormatName, mayNormalize = true): Decoded {
   const { exponent, mantissa, dropped = 0, hasOneNaN = false, normalizes = false } = formats[name];
   const kept = bits >>> dropped;
   const fraction = kept & (2 ** mantissa - 1);
@@ -56,7 +56,7 @@ export function decode(bits: number, name: FormatName): Decoded {
   const bias = 2 ** (exponent - 1) - 1;
   let magnitude = BigInt(field === 0 ? fraction : fraction + 2 ** mantissa);
   let power = Math.max(field, 1) - bias;
-  for (; normalizes && magnitude !== 0n && magnitude < 1n << BigInt(mantissa); power--) magnitude *= 2n;
+  for (; normalizes && mayNormalize && magnitude !== 0n && magnitude < 1n << BigInt(mantissa); power--) magnitude *= 2n;
   return { kind: "number", significand: isNegative ? -magnitude : magnitude, exponent: power, places: mantissa };
 }
 
@@ -70,18 +70,22 @@ export interface BlockOptions {
   readonly d: "f16" | "f32";
   /** The bits that are kept below the largest exponent. Default: 25. */
   readonly fractionBits?: number;
+  /** Whether subnormal numbers of e4m3 have exponents of their own. Default: true. */
+  readonly normalizes?: boolean;
 }
 
 /** The bits of one element of D: of `c` plus the products of the elements of `a` and `b`. */
 export function blockSum(
   as: readonly number[],
   bs: readonly number[],
-  { c, a, b, fractionBits = 25, ...formats }: Omit<BlockOptions, "c"> & {
+  { c, a, b, fractionBits = 25, normalizes = true, ...formats }: Omit<BlockOptions, "c"> & {
     readonly c: number;
     readonly cFormat: "f16" | "f32";
   },
 ): number {
-  const summands: Decoded[] = as.map((bits, index) => product(decode(bits, a), decode(bs[index]!, b)));
+  const summands: Decoded[] = as.map((bits, index) =>
+    product(decode(bits, a, normalizes), decode(bs[index]!, b, normalizes))
+  );
   summands.push(decode(c, formats.cFormat));
   if (summands.some(({ kind }) => kind === "nan")) return nan[formats.d];
   const signs = new Set(summands.flatMap((summand) => summand.kind === "infinity" ? summand.isNegative : []));

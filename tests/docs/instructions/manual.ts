@@ -77,7 +77,7 @@ export const manual: readonly ManualChapter[] = [
   ),
   chapter(
     "9.7.15 Matrices of a warpgroup",
-    "5.2 wgmma.mma_async; 7.1 wgmma.fence, wgmma.commit_group, wgmma.wait_group",
+    "5.2 wgmma.mma_async; 6.3 wgmma.mma_async.sp; 7.1 wgmma.fence, wgmma.commit_group, wgmma.wait_group",
   ),
   chapter("9.7.16 Tensor cores of the fifth generation", "1 tcgen05 (architecture: sm_100a)"),
   chapter("9.7.17 Stack", "1 stacksave; 2 stackrestore; 3 alloca"),

@@ -128,11 +128,16 @@ function kindOf({ refusal, traits: { bound, hasNoEffect } }: InstructionForm): s
   return hasNoEffect ? "no effect" : "runs";
 }
 
+/** The names of choices, without those in the middle if there are many, as there are shapes of products. */
+function shortened(names: readonly string[]): readonly string[] {
+  return names.length <= 16 ? names : [...names.slice(0, 2), "...", names.at(-1)!];
+}
+
 /** A row's syntax without the names of its choices: `add[.rn|.rz][.ftz].f32 d, a, b`. */
 function readable(syntax: string): string {
   const [head = "", ...operands] = syntax.split(" ");
   const slots = readSlots(syntax).map(({ choices, optional }) => {
-    const names = [...choices];
+    const names = shortened([...choices]);
     if (optional) return `[${names.map((name) => `.${name}`).join("|")}]`;
     return names.length === 1 ? `.${names[0]}` : `.{${names.join("|")}}`;
   });

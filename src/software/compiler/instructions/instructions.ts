@@ -123,6 +123,8 @@ import { allocateOnStack, restoreStack, saveStack } from "./call_instructions.ts
 import { loadMatrices, storeMatrices, transposeMatrix } from "./memory/matrix_instructions.ts";
 import { loadFragment, storeFragment } from "./memory/matrix_fragments.ts";
 import { matrixProduct } from "./memory/matrix_products.ts";
+import { awaitProducts, orderProducts, warpgroupProduct } from "./memory/warpgroup_products.ts";
+import { type WarpgroupProductName, warpgroupProductRows } from "../../../ptx/instructions/rows/warpgroup_matrices.ts";
 import { type MatrixProductName, matrixProductRows } from "../../../ptx/instructions/rows/matrices.ts";
 import {
   activeMask,
@@ -450,6 +452,13 @@ const matrixProductLowerings = onFirstUse((): Lowerings<MatrixProductName> => ({
   "wmma.mma": { lowering: matrixProduct, validity: "emitted" },
 }));
 
+const warpgroupProductLowerings = onFirstUse((): Lowerings<WarpgroupProductName> => ({
+  "wgmma.mma_async": { lowering: warpgroupProduct, validity: "emitted" },
+  "wgmma.mma_async.sp": { lowering: warpgroupProduct, validity: "emitted" },
+  "wgmma.fence": orderProducts,
+  "wgmma.wait_group": awaitProducts,
+}));
+
 const videoLowerings = onFirstUse((): Lowerings<VideoName> => ({
   vadd: videoArithmetic("add"),
   vsub: videoArithmetic("sub"),
@@ -522,6 +531,7 @@ export function allInstructions(): readonly InstructionForm[] {
     ...lowered(controlFlowRows(), controlFlowLowerings()),
     ...lowered(synchronizationRows(), synchronizationLowerings()),
     ...lowered(matrixProductRows(), matrixProductLowerings()),
+    ...lowered(warpgroupProductRows(), warpgroupProductLowerings()),
     ...lowered(atomicRows(), atomicLowerings()),
     ...lowered(videoRows(), videoLowerings()),
     ...lowered(packedVideoRows(), packedVideoLowerings()),

@@ -9,14 +9,12 @@
 import type { RefusalReason } from "../typing/find_form.ts";
 import { type InstructionForm, instructionForm } from "./instruction_form.ts";
 
-const noTensorCores = "of the instructions of tensor cores, only mma and wmma are supported";
 const needsBlackwell = "it needs a GPU of sm_100 or newer, and this device is one of sm_90";
 
 /** Opcodes that the device does not support at all, with the reasons and the sections of the manual. */
 export const refusedOpcodes: ReadonlyMap<string, RefusalReason> = new Map(
   ([
-    ["wgmma", "9.7.15", noTensorCores],
-    ["tcgen05", "9.7.16", noTensorCores],
+    ["tcgen05", "9.7.16", needsBlackwell],
     ["clusterlaunchcontrol", "9.7.13.17", needsBlackwell],
     ["multimem", "9.7.9.14", "there is no multicast memory"],
     ["brkpt", "9.7.19.1", "there is no debugger to stop for"],

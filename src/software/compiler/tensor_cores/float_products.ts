@@ -31,10 +31,15 @@ export interface ProductBlock {
   readonly d: "f16" | "f32";
   /** Whether each element of A is multiplied by an element of a row of B that the workspace names. */
   readonly isSparse: boolean;
+  /** Whether sums have fewer bits: see `fewFractionBits`. */
+  readonly isShort?: true;
 }
 
 /** The number of bits after the binary point of the largest summand's exponent. */
-const fractionBits = 25;
+const usualFractionBits = 25;
+/** The number of bits in a warpgroup's products of 8-bit elements. Their results in f32 lack the low 10 bits. */
+const fewFractionBits = 13;
+const shortMask = -0x400;
 /** The exponent that a block without summands has. No sum of products that are not 0 has a lower one. */
 const leastTop = { narrow: -100, wide: -300 } as const;
 
@@ -85,11 +90,13 @@ class BlockWriter {
   readonly #f = new FunctionWriter(["i32", "i32", "i32", "i32", "i32", "i32"]);
   readonly #block: ProductBlock;
   readonly #isWide: boolean;
+  readonly #fractionBits: number;
   readonly #truncate = hasRelaxedTruncation() ? "i32x4RelaxedTruncF32x4S" : "i32x4TruncSatF32x4S";
 
   constructor(block: ProductBlock, range: "narrow" | "wide") {
     this.#block = block;
     this.#isWide = range === "wide";
+    this.#fractionBits = block.isShort ? fewFractionBits : usualFractionBits;
   }
 
   write(): FunctionDefinition {
@@ -179,7 +186,7 @@ class BlockWriter {
     const sums = [f.local("v128"), f.local("v128")] as const;
     if (!this.#isWide) {
       scales.forEach((scale, half) => {
-        this.#push(127 + fractionBits);
+        this.#push(127 + this.#fractionBits);
         code.get(tops[half]!).simd("i32x4Sub").i32(23).simd("i32x4Shl").set(scale);
       });
     }
@@ -250,7 +257,7 @@ class BlockWriter {
     code.get(top).simd("i32x4Sub");
     this.#push(-100);
     code.simd("i32x4MaxS");
-    this.#push(127 + fractionBits);
+    this.#push(127 + this.#fractionBits);
     code.simd("i32x4Add").i32(23).simd("i32x4Shl", "f32x4Mul");
   }
 
@@ -307,20 +314,25 @@ class BlockWriter {
         push(addend).simd("f64x2Add").i64(-(1n << 29n)).simd("i64x2Splat", "v128And", "f32x4DemoteF64x2Zero");
       }
       code.i8x16Shuffle(lowerHalves).get(top);
-      this.#push(127 - fractionBits);
+      this.#push(127 - this.#fractionBits);
       code.simd("i32x4Add").i32(23).simd("i32x4Shl", "f32x4Mul").set(this.#result ??= f.local("v128"));
       // Without products, D is C. C may be so small that the scale above does not fit it.
       code.get(cValue).f32(0).simd("f32x4Splat", "f32x4Add").get(this.#result);
       code.get(ofProducts).simd(half === 0 ? "i32x4ExtendLowI16x8S" : "i32x4ExtendHighI16x8S");
       this.#push(noExponent);
       code.simd("i32x4LtS", "v128Bitselect");
+      if (this.#block.isShort) {
+        this.#push(shortMask);
+        // What is left of a subnormal C may be -0.
+        code.simd("v128And").f32(0).simd("f32x4Splat", "f32x4Add");
+      }
     } else {
       const exact = this.#exact ??= f.local("v128");
       for (const push of [lower, upper]) {
         push(sum);
         push(addend).simd("f64x2Add").get(top);
         if (push === upper) code.get(top).i8x16Shuffle(upperHalf);
-        code.simd("i64x2ExtendLowI32x4S").i64(BigInt(1023 - fractionBits)).simd("i64x2Splat", "i64x2Add");
+        code.simd("i64x2ExtendLowI32x4S").i64(BigInt(1023 - this.#fractionBits)).simd("i64x2Splat", "i64x2Add");
         code.i32(52).simd("i64x2Shl", "f64x2Mul").set(exact);
         if (this.#block.d === "f16") this.#roundToHalf(exact);
         else this.#roundTowardZero(exact);

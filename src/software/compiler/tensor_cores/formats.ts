@@ -33,13 +33,16 @@ export function hasWideExponents(format: FloatFormat): boolean {
 export class ElementReader {
   readonly #f: FunctionWriter;
   readonly #format: FloatFormat;
+  readonly #normalizes: boolean;
   readonly #magnitude: number;
   readonly #condition: number;
   readonly #special: number;
   readonly #wide: number;
 
-  constructor(f: FunctionWriter, format: FloatFormat) {
+  /** @param normalizes whether subnormal numbers of e4m3 have exponents of their own, as if they were normal */
+  constructor(f: FunctionWriter, format: FloatFormat, { normalizes = true }: { readonly normalizes?: boolean } = {}) {
     this.#f = f;
+    this.#normalizes = normalizes;
     this.#format = format;
     this.#magnitude = f.local("v128");
     this.#condition = f.local("v128");
@@ -134,8 +137,12 @@ export class ElementReader {
     code.get(magnitude);
     this.#push(0x7f);
     code.simd("i32x4Eq").set(special);
-    // Subnormal numbers of this format are normal numbers of f16, with exponents of their own.
-    this.#setExponents(() => code.get(values).i32(23).simd("i32x4ShrU"), { bias: 127, exponents });
+    if (this.#normalizes) {
+      // Subnormal numbers of this format are normal numbers of f16, with exponents of their own.
+      this.#setExponents(() => code.get(values).i32(23).simd("i32x4ShrU"), { bias: 127, exponents });
+    } else {
+      this.#setExponents(() => code.get(magnitude).i32(3).simd("i32x4ShrU"), { bias: 7, exponents });
+    }
     code.get(values).get(special);
     this.#push(0x7f80_0000);
     code.simd("v128And", "v128Or").get(bits);

@@ -60,6 +60,8 @@ export interface FloatFragments {
   readonly depth: number;
   /** Whether elements 0 and 1 of each four come first, then elements 2 and 3: the order in which fp8 is multiplied. */
   readonly isSplit: boolean;
+  /** Whether subnormal numbers of e4m3 have exponents of their own. Default: true. */
+  readonly normalizes?: boolean;
 }
 
 /** The number of registers of an operand. */
@@ -77,7 +79,7 @@ export function floatReader(functions: WarpFunctions, operand: FloatFragments): 
 }
 
 function writeFloatReader(
-  { operand, format, count, depth, isSplit }: FloatFragments,
+  { operand, format, count, depth, isSplit, normalizes = true }: FloatFragments,
 ): FunctionDefinition {
   const f = new FunctionWriter(["i32", "i32", "i32"], ["i32"]);
   const { code } = f;
@@ -86,7 +88,7 @@ function writeFloatReader(
   const perRegister = 32 / bits;
   const registers = registersOfOperand({ count, depth, bits });
   const blocks = count / 8;
-  const reader = new ElementReader(f, format);
+  const reader = new ElementReader(f, format, { normalizes });
   // The distance between elements along K, and between rows of A or columns of B, in elements.
   const [alongDepth, alongCount] = operand === "a" ? [1, depth] : [count, 1];
   const words = f.local("v128"), part = f.local("v128");

@@ -50,6 +50,8 @@ export interface MatrixProduct extends ProductShape {
   readonly layouts?: { readonly a: "row" | "col"; readonly b: "row" | "col" };
   /** The number of products in each exact sum, if not all are in one. */
   readonly blockDepth?: number;
+  /** Whether the product is a part of that of a warpgroup, which multiplies 8-bit elements itself. */
+  readonly isOfWarpgroup?: true;
 }
 
 /** A fragment of a product in a thread. The metadata of a sparse A is a fragment, too. */
@@ -119,7 +121,12 @@ export function productFunction(functions: WarpFunctions, product: MatrixProduct
 const space = 0, a = 1, b = 2, c = 3, d = 4, metadata = 5, flags = 6;
 
 /** Whether a product is composed of two, as of 8-bit floating-point elements. */
-function isSplitProduct({ a }: MatrixProduct): boolean {
+function isSplitProduct(product: MatrixProduct): boolean {
+  return hasSmallFloats(product) && product.isOfWarpgroup !== true;
+}
+
+/** Whether a product is of 8-bit floating-point elements. */
+function hasSmallFloats({ a }: MatrixProduct): boolean {
   return /^e[45]m/.test(a);
 }
 
@@ -141,7 +148,8 @@ export function convertedOperand(
   const [count, depth] = part === "a" ? [product.m, keptOf(product)] : [product.n, product.k];
   // The rows of a B that metadata selects are in the usual order.
   const isSplit = isSplitProduct(product) && (part === "a" || product.selector === undefined);
-  const reader = floatReader(functions, { operand: part, format, count, depth, isSplit });
+  const normalizes = product.isOfWarpgroup !== true;
+  const reader = floatReader(functions, { operand: part, format, count, depth, isSplit, normalizes });
   return { byteLength: 6 * count * depth, reader };
 }
 
@@ -197,6 +205,7 @@ function writeBlocks(f: FunctionWriter, functions: WarpFunctions, product: Matri
       c: isFirst && !isSplit ? cFormat : dFormat,
       d: dFormat,
       isSparse: product.selector !== undefined,
+      ...product.isOfWarpgroup && hasSmallFloats(product) ? { isShort: true } as const : {},
     };
     if (isFirst && isSplit) {
       at("between");
@@ -244,7 +253,7 @@ function sparseLayout(product: MatrixProduct, selector: number): SparseLayout {
   const kept = keptOf(product);
   const bits = bitsOf(a);
   const factor = isInteger(a) ? 1 : n;
-  const common = { kept, selector, factor, isSplit: bits === 8 && !isInteger(a) } as const;
+  const common = { kept, selector, factor, isSplit: isSplitProduct(product) } as const;
   if (bits === 32) return { ...common, unitBits: 4, unit: 1, spread: k === 8 ? "one lane" : "two lanes" };
   if (bits === 16) return { ...common, unitBits: 2, unit: 1, spread: k === 16 ? "one lane" : "two lanes" };
   const spread = k * bits === 256 ? "a lane for each row" : "all lanes";

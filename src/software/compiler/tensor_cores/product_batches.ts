@@ -45,7 +45,7 @@ export function batchFunction(
     const f = new FunctionWriter(["i32", "i32", "i32"]);
     const { code } = f;
     const space = f.local();
-    code.get(0).get(1).get(2).call(functions.indexOf("prepare", () => writePreparation(hasShadows))).set(space);
+    code.get(0).get(1).get(2).call(preparation(functions, { hasShadows })).set(space);
     const operands = new ConvertedOperands(f, functions, space);
     for (const { product, places } of products) {
       if (hasShadows) {
@@ -67,10 +67,14 @@ export function batchFunction(
 }
 
 /**
- * Writes a function that prepares the workspace for the operations of a warp: stores where the fragments of each lane
- * are, and marks the requests of all lanes as answered. Returns the offset of the workspace. Lanes that do not exist or
- * have exited have fragments of 0.
+ * Returns a function that prepares the workspace for the operations of a warp: stores where the fragments of each lane
+ * are, and marks the requests of all lanes as answered. Its parameters are those of `batchFunction`; it returns the
+ * offset of the workspace. Lanes that do not exist or have exited have fragments of 0.
  */
+export function preparation(functions: WarpFunctions, { hasShadows }: { readonly hasShadows: boolean }): number {
+  return functions.indexOf("prepare", () => writePreparation(hasShadows));
+}
+
 function writePreparation(hasShadows: boolean): FunctionDefinition {
   const f = new FunctionWriter(["i32", "i32", "i32"], ["i32"]);
   const { code } = f;

@@ -36,8 +36,10 @@ const spaceBits = 32n;
 
 /** Returns the generic address of a fault, or undefined if the fault does not concern memory. */
 export function genericAddress({ kind, address = 0n, place }: FaultReport): bigint | undefined {
-  const { illegalAddress, misalignedAddress, outsideSharedSpan } = faultKind;
-  if (![illegalAddress, misalignedAddress, outsideSharedSpan].some((other) => other === kind)) return undefined;
+  const { illegalAddress, misalignedAddress, outsideSharedSpan, matrixDescriptor } = faultKind;
+  if (![illegalAddress, misalignedAddress, outsideSharedSpan, matrixDescriptor].some((other) => other === kind)) {
+    return undefined;
+  }
   if (place?.space === "shared") return sharedAddressBase + BigInt.asUintN(32, address);
   if (place?.space === "local") return localAddressBase + BigInt.asUintN(32, address);
   return address;
@@ -67,6 +69,9 @@ export function describeFault(report: FaultReport, memory: LaunchMemory): string
       return `uses ${hexadecimal(address)} as a ${what}, which does not exist: pass what ${creator} of the device ` +
         "returns, and keep it until the kernel is done";
     }
+    case faultKind.matrixDescriptor:
+      return `multiplies, by wgmma.mma_async, a matrix whose descriptor leads outside of shared memory: it ` +
+        describeAccess(report, memory);
     default:
       return describeAccess(report, memory);
   }

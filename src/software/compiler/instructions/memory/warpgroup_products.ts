@@ -1,0 +1,186 @@
+/**
+ * `wgmma`: four warps together multiply matrices in shared memory. PTX ISA, section 9.7.15.
+ *
+ * The product is computed where the instruction is executed: until `wgmma.wait_group` returns, programs may neither
+ * read D nor write A or B, so they cannot tell when it is. What a thread or the asynchronous proxy has written to shared
+ * memory before, and has ordered by a fence and a barrier, is there.
+ *
+ * Each warp computes its rows of D by itself. Its threads leave their fragments and descriptors in memory, and wait until
+ * all threads of the warp have arrived. The first thread that resumes computes the product for the warp.
+ *
+ * @module
+ */
+import { fragmentsBegin } from "../../tensor_cores/product_batches.ts";
+import { bitsOfFormat, type FloatFormat } from "../../tensor_cores/formats.ts";
+import type { FunctionEmitter } from "../../codegen/function_emitter.ts";
+import { type MatrixProduct, mostSelector } from "../../tensor_cores/matrix_products.ts";
+import type { ResolvedInstruction, ResolvedOperand } from "../../../../ptx/instructions/resolved_instruction.ts";
+import type { Emit, SuspendingInstruction } from "../instruction_form.ts";
+import { constantOf } from "../integers/integer_instructions.ts";
+import { shadowOffset } from "../../../abi/addresses.ts";
+import { threadRecord } from "../../../abi/launch_record.ts";
+import { type ScalarType, typeNamed } from "../../../../ptx/instructions/scalar_types.ts";
+import { warpgroupFunction, warpgroupPlaces, type WarpgroupProduct } from "../../tensor_cores/warpgroup_products.ts";
+
+const b32 = typeNamed("b32");
+const b64 = typeNamed("b64");
+const predicate = typeNamed("pred");
+
+/** The lowering of `wgmma.mma_async`. */
+export const warpgroupProduct: SuspendingInstruction = {
+  describe: () => ({ kind: "matrixProduct" }),
+  fragmentBytes: (i) => warpgroupPlaces.accumulator + 4 * accumulatorWords(i),
+  request: (e, i) => {
+    const operands = operandsOf(e, i);
+    const { a, b, metadata, product: { signs } } = operands;
+    leaveAccumulator(e, operands);
+    const { descriptors } = warpgroupPlaces;
+    if (a.kind === "vector") {
+      a.elements.forEach((register, index) => {
+        leave(e, register, { type: b32, at: warpgroupPlaces.a + 4 * index, flipped: signs });
+      });
+    } else {
+      leave(e, a, { type: b64, at: descriptors.a });
+    }
+    leave(e, b, { type: b64, at: descriptors.b });
+    if (metadata !== undefined) leave(e, metadata, { type: b32, at: warpgroupPlaces.metadata });
+    e.getFixed("record").i32(-1).memory("i32Store", threadRecord.mask);
+    e.getFixed("record").i32(1).memory("i32Store", threadRecord.result);
+  },
+  resume: (e, i) => {
+    const { d, type, product } = operandsOf(e, i);
+    e.getFixed("record").memory("i32Load", threadRecord.result).if();
+    e.getLaunchRecord();
+    e.getFixed("record");
+    e.getFixed("thread");
+    e.getFixed("saved").i32(e.place({ operation: "read", space: "shared", bytes: 16 }));
+    e.code.call(warpgroupFunction(e.warpFunctions, product, { hasShadows: e.shadows !== undefined })).end();
+    d.forEach((register, index) => {
+      const at = fragmentsBegin + warpgroupPlaces.accumulator + 4 * index;
+      e.assign(register, type, () => e.getFixed("saved").memory(`${type.value as "f32" | "i32"}Load`, at));
+      e.shadows?.assign(register, b32, () => e.getFixed("saved").memory("i32Load", at + shadowOffset));
+    });
+  },
+};
+
+/** Emits code for `wgmma.fence` and `wgmma.commit_group`, which have no effect: products are computed at once. */
+export const orderProducts: Emit = () => {};
+
+/** Emits code for `wgmma.wait_group`, which has no effect. */
+export const awaitProducts: Emit = (e, i) => {
+  const count = constantOf(i.operands[0]);
+  if (count === undefined || count < 0n) e.fail("the number of groups must be a literal that is not negative");
+};
+
+/** The operands of a product. */
+interface ProductOperands {
+  readonly d: readonly ResolvedOperand[];
+  /** The type of D's registers. */
+  readonly type: ScalarType;
+  /** The registers of A, or its descriptor. */
+  readonly a: ResolvedOperand;
+  readonly b: ResolvedOperand;
+  readonly metadata: ResolvedOperand | undefined;
+  /** Whether D is added to the product. */
+  readonly scale: ResolvedOperand;
+  readonly product: WarpgroupProduct;
+}
+
+/** The signs of the elements of a word, by the size of an element in bits. */
+const signsOf: Readonly<Record<number, number>> = { 8: 0x8080_8080 | 0, 16: 0x8000_8000 | 0, 32: 0x8000_0000 | 0 };
+
+/** The number of registers of D. */
+function accumulatorWords({ choices }: ResolvedInstruction): number {
+  const [, n] = /^m64n(\d+)k/.exec(choices.get("shape")!)!.map(Number);
+  return choices.get("d") === "f16" ? n! / 4 : n! / 2;
+}
+
+/** Returns the operands of an instruction. Reports a compilation error if one is wrong. */
+function operandsOf(e: FunctionEmitter, i: ResolvedInstruction): ProductOperands {
+  const { choices, operands } = i;
+  const [, n, k] = /^m64n(\d+)k(\d+)$/.exec(choices.get("shape")!)!.map(Number);
+  const [d, a, b] = operands as [ResolvedOperand, ResolvedOperand, ResolvedOperand];
+  const isSparse = choices.has("sp");
+  const isShared = a.kind !== "vector";
+  const [scale, ...rest] = operands.slice(isSparse ? 5 : 3) as [ResolvedOperand, ...ResolvedOperand[]];
+  const words = accumulatorWords(i);
+  if (d.kind !== "vector" || d.elements.length !== words) e.fail(`D must be a vector of ${words} registers`);
+  if (a.kind === "vector" && a.elements.length !== 4) e.fail("A must be a descriptor, or a vector of 4 registers");
+  const chosen = <Value>(name: string) => choices.get(name) as Value;
+  const literal = (operand: ResolvedOperand | undefined, allowed: readonly bigint[], name: string): bigint => {
+    const value = constantOf(operand);
+    if (value !== undefined && allowed.includes(value)) return value;
+    return e.fail(`${name} must be ${allowed.join(" or ")}`);
+  };
+  const accumulator = chosen<"f16" | "f32" | "s32">("d");
+  const part: MatrixProduct = {
+    ...{ m: 16, n: 8, k: k!, isOfWarpgroup: true },
+    ...{ a: chosen<"f16">("a"), b: chosen<"f16">("b"), c: accumulator, d: accumulator },
+    ...choices.has("satfinite") ? { saturates: true } as const : {},
+    ...choices.has("operation") ? { operation: chosen<"and">("operation") } : {},
+    ...isSparse ? { selector: Number(constantOf(operands[4]) ?? -1n) } : {},
+  };
+  if (isSparse) {
+    const most = mostSelector(part);
+    if (part.selector! < 0 || part.selector! > most) {
+      e.fail(`the selector of the metadata must be ${most === 0 ? "0" : `a number from 0 to ${most}`}`);
+    }
+  }
+  const isNegated = accumulator !== "s32" &&
+    literal(rest[0], [-1n, 1n], "the sign of A") !== literal(rest[1], [-1n, 1n], "the sign of B");
+  const transposes = ["f16", "bf16"].includes(chosen("a"))
+    ? rest.slice(2).map((operand) => literal(operand, [0n, 1n], "whether a matrix is transposed") === 1n)
+    : [];
+  if (transposes.length > 0 && transposes.length !== (isShared ? 2 : 1)) {
+    e.fail(isShared ? "the layouts of A and B are missing" : "A in registers cannot be transposed");
+  }
+  return {
+    d: d.elements,
+    type: accumulator === "f32" ? typeNamed("f32") : b32,
+    ...{ a, b, scale },
+    metadata: isSparse ? operands[3]! : undefined,
+    product: {
+      ...{ part, n: n!, isShared },
+      signs: isNegated ? signsOf[bitsOfFormat[part.a as FloatFormat]]! : 0,
+      isTransposed: { a: isShared && transposes[0] === true, b: transposes.at(-1) === true },
+    },
+  };
+}
+
+/** Emits code that stores the fragment of C: that of D, or 0. */
+function leaveAccumulator(e: FunctionEmitter, { d, type, scale }: ProductOperands): void {
+  const { code } = e;
+  const isAdded = e.temporary("i32");
+  e.push(scale, predicate);
+  code.set(isAdded);
+  const begin = fragmentsBegin + warpgroupPlaces.accumulator;
+  d.forEach((register, index) => {
+    const at = begin + 4 * index;
+    e.getFixed("saved");
+    e.push(register, type);
+    if (type.value === "f32") code.f32(0);
+    else code.i32(0);
+    code.get(isAdded).ops("select").memory(`${type.value as "f32" | "i32"}Store`, at);
+    if (e.shadows === undefined) return;
+    e.getFixed("saved");
+    e.shadows.push(register, type);
+    code.i32(0).get(isAdded).ops("select").memory("i32Store", at + shadowOffset);
+  });
+}
+
+/** Emits code that stores an operand, with the bits of `flipped` inverted, in the thread's memory for fragments. */
+function leave(
+  e: FunctionEmitter,
+  operand: ResolvedOperand,
+  { type, at, flipped = 0 }: { type: ScalarType; at: number; flipped?: number },
+): void {
+  const place = fragmentsBegin + at;
+  e.getFixed("saved");
+  e.push(operand, type);
+  if (flipped !== 0) e.code.i32(flipped).ops("i32Xor");
+  e.code.memory(type.bits === 64 ? "i64Store" : "i32Store", place);
+  if (e.shadows === undefined) return;
+  e.getFixed("saved");
+  e.shadows.push(operand, type);
+  e.code.memory(type.bits === 64 ? "i64Store" : "i32Store", place + shadowOffset);
+}

@@ -1,0 +1,74 @@
+import { assertEquals, assertNotEquals, assertStringIncludes, assertThrows } from "@std/assert";
+import { test } from "node:test";
+import { allocate, Fault, load, refusalOf, testModule } from "../compiler_device.ts";
+import { classes, Random } from "./inputs.ts";
+import { warpgroupForms } from "./forms.ts";
+import { faultKind } from "../../../src/software/abi/addresses.ts";
+import { formOf, problemOf } from "./problems.ts";
+import { programOf } from "./program.ts";
+import { isLong } from "../../support/test.ts";
+import { warpgroupElement } from "./warpgroup.ts";
+
+/** The number of elements of D that are compared with the reference, for each class of inputs. */
+const compared = isLong ? 500 : 40;
+/** Forms of each kind, with operands of each kind. The long run has all. */
+const usual = new Set(warpgroupForms.filter((text, index) => index % 9 === 0 || / zero| b:neg/.test(text)));
+
+for (const text of warpgroupForms) {
+  if (!isLong && (!usual.has(text) || text.includes("n256"))) continue;
+  const form = formOf(text);
+  test(`${text} computes what tensor cores compute, to the bit`, () => {
+    const { inputs, outputs, threads, kernel, write, read } = programOf(form);
+    const module = load(kernel);
+    for (const kind of classes) {
+      const random = Random.of(text, kind);
+      const problem = problemOf(form, kind, random);
+      const source = allocate(4 * inputs), out = allocate(4 * outputs);
+      const view = ({ bytes }: typeof out) => new Uint32Array(bytes.buffer, bytes.byteOffset, bytes.byteLength / 4);
+      write(problem, view(source));
+      module.run("product", {
+        block: [threads, 1, 1],
+        parameters: [{ type: "u64", value: out.address }, { type: "u64", value: source.address }],
+      });
+      const got = read(view(out));
+      const step = Math.max(1, Math.floor(got.length / compared));
+      for (let at = random.below(step); at < got.length; at += step) {
+        assertEquals(got[at], warpgroupElement(form, problem, at), `${kind}, element ${at}`);
+      }
+    }
+  });
+}
+
+test("a matrix descriptor that leads outside of shared memory is a fault", () => {
+  const text = "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 a:128 b:128";
+  const { inputs, outputs, threads, kernel } = programOf(formOf(text));
+  const wrong = kernel.replace(/(cvt\.u64\.u32 %rd4, %r6;)/, "$1\n  add.u64 %rd4, %rd4, 0x400;");
+  assertNotEquals(wrong, kernel);
+  const source = allocate(4 * inputs), out = allocate(4 * outputs);
+  const run = () =>
+    load(wrong).run("product", {
+      block: [threads, 1, 1],
+      parameters: [{ type: "u64", value: out.address }, { type: "u64", value: source.address }],
+    });
+  const { kind, line } = assertThrows(run, Fault);
+  assertEquals(kind, faultKind.matrixDescriptor);
+  assertStringIncludes(wrong.split("\n")[line - 1]!, text.split(" ")[0]!);
+});
+
+test("operands of wgmma that PTX does not have are compilation errors", () => {
+  const product = "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f0, %f1, %f2, %f3}";
+  for (
+    const [text, reason] of [
+      [
+        "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f0}, %rd1, %rd1, %p1, 1, 1, 0, 0;",
+        "a vector of 4 registers",
+      ],
+      [`${product}, %rd1, %rd1, %p1, 0, 1, 0, 0;`, "the sign of A must be -1 or 1"],
+      [`${product}, %rd1, %rd1, %p1, 1, 1, 0, 2;`, "whether a matrix is transposed must be 0 or 1"],
+      [`${product}, %rd1, %rd1, %p1, 1, 1, 0;`, "the layouts of A and B are missing"],
+      [`${product}, {%r0, %r1, %r2, %r3}, %rd1, %p1, 1, 1, 0, 0;`, "A in registers cannot be transposed"],
+      [`${product}, {%r0, %r1}, %rd1, %p1, 1, 1, 0;`, "a vector of 4 registers"],
+      [`${product}, %rd1, %r0, %p1, 1, 1, 0, 0;`, '".b64" is needed'],
+    ] as const
+  ) assertStringIncludes(refusalOf(testModule(text)).error.message, reason);
+});
