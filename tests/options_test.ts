@@ -31,6 +31,9 @@ interface Taker {
 /** An option with values of a wrong kind, besides those of `wrongValues`. */
 const wrongValuesOf: Readonly<Record<string, readonly unknown[]>> = {
   nonBlocking: ["yes", 1],
+  channels: ["4"],
+  origin: [[0, "1"], 4],
+  view: [{ format: 8 }, { level: 1 }],
   timing: [1],
   priority: ["high"],
   window: ["3"],
@@ -82,6 +85,8 @@ async function withTakers(body: (takers: Readonly<Record<string, Taker>>) => Pro
     using other = pool.allocate(16, stream);
     using host = cuda.allocateHost(16);
     using rows = pool.allocatePitched(Uint8Array, [4], stream);
+    using matrix = pool.allocate(4096, stream);
+    using image = gpu.createArray("u8", [4, 4]);
     await using listener = UnixListener.listen(`${folder}/socket`);
     const accepting = listener.accept();
     await using socket = await UnixSocket.connect(`${folder}/socket`);
@@ -118,6 +123,16 @@ async function withTakers(body: (takers: Readonly<Record<string, Taker>>) => Pro
       "Cuda.registerHost": { call: (options) => cuda.registerHost(new ArrayBuffer(4096), options) },
       "Cuda.reserveAddresses": { call: (options) => cuda.reserveAddresses(1, options) },
       "CudaDevice.allocate": { call: (options) => gpu.allocate(1, options) },
+      "CudaDevice.createArray": { call: (options) => gpu.createArray("u8", [4, 4], options) },
+      "CudaDevice.createMipmappedArray": { call: (options) => gpu.createMipmappedArray("u8", [4, 4], options) },
+      "CudaDevice.createTexture": { call: (options) => gpu.createTexture(image, options) },
+      "CudaDevice.createTensorMap": {
+        call: (options) => gpu.createTensorMap(matrix, options),
+        required: { box: [4, 4], shape: [16, 16], dtype: "float32" },
+      },
+      "CudaArray.copyFrom": { call: (options) => image.copyFrom(new Uint8Array(16), options) },
+      "CudaArray.copyTo": { call: (options) => image.copyTo(image, options) },
+      "CudaArray.read": { call: (options) => image.read(Uint8Array, options) },
       "CudaDevice.createMemory": { call: (options) => gpu.createMemory(1, options) },
       "AddressRange.map": { call: (options) => range.map(memory, options) },
       "AddressRange.buffer": { call: (options) => range.buffer(options) },

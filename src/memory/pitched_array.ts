@@ -577,7 +577,7 @@ export function sizeText({ width, height, depth }: { width: number; height: numb
 }
 
 /** Checks and returns a size or a position, in which later numbers may be left out. */
-function checkedExtents(given: Extent | Origin, rest: number, what: string): [number, number, number] {
+export function checkedExtents(given: Extent | Origin, rest: number, what: string): [number, number, number] {
   if (!Array.isArray(given)) {
     const example = typeof given === "number" ? `[${given}, ${rest === 0 ? 0 : 480}]` : "[640, 480]";
     throw new TypeError(`Cannot use ${whatIs(given)} as ${what}: give an array, such as ${example}`);

@@ -108,8 +108,11 @@ function visitMemory(cuda: poolpass.Cuda, visit: Visit): void {
   visit(managedPool, "MemoryPool { managed, disposed }");
   const rows = gpu.defaultPool.allocatePitched(Float32Array, [4, 2, 2]);
   visit(rows, "PitchedArray { device 0, Float32Array 4 x 2 x 2, pitch 512, slicePitch 1024, # }");
+  const map = gpu.createTensorMap(rows, { box: [1, 2, 4] });
+  visit(map, "TensorMap { float32[2, 2, 4] }");
   rows[Symbol.dispose]();
   visit(rows, "PitchedArray { device 0, Float32Array 4 x 2 x 2, pitch 512, slicePitch 1024, freed }");
+  visit(map, "TensorMap { float32[2, 2, 4], memory freed }");
   const layers = gpu.createArray("f16", [8, 4, 3], { channels: 2, layered: true });
   visit(layers, "CudaArray { device 0, f16 x 2, 8 x 4 x 3, layered }");
   const texture = gpu.createTexture(layers);

@@ -18,7 +18,6 @@ import { printAs } from "../../support/printing.ts";
 import { RangeError, ReferenceError, TypeError } from "../../support/program_errors.ts";
 import {
   checkArrayType,
-  checkNumber,
   checkOptions,
   errorOfAnotherCuda,
   refuseConstruction,
@@ -29,7 +28,14 @@ import {
 import type { OpenedObject } from "../../objects/opened_objects.ts";
 import { checkNotTransferred } from "../buffer_arguments.ts";
 import { allocationOf, type DeviceBuffer } from "../device_buffer.ts";
-import { type Extent, type Origin, PitchedArray, placeOfRows, sessionOfRows } from "../pitched_array.ts";
+import {
+  checkedExtents,
+  type Extent,
+  type Origin,
+  PitchedArray,
+  placeOfRows,
+  sessionOfRows,
+} from "../pitched_array.ts";
 import { bytesOfHost, HostBuffer, sessionOfHost } from "../transfers/host_buffer.ts";
 import { type RowsShape, withoutGaps } from "../transfers/rows.ts";
 import { type ArrayCopyEnd, enqueueArrayCopy, enqueueBytes, type PlaceInArray, readArray } from "./array_copies.ts";
@@ -233,7 +239,8 @@ export class CudaArray implements Disposable {
     source: TypedArray | DeviceBuffer | HostBuffer | PitchedArray<TypedArray> | CudaArray,
     options: OrStream<ArrayCopyOptions> = {},
   ): void {
-    const { stream: given, origin = [0, 0, 0] } = checkedOptions(options, copyFromOptions);
+    const { stream: given, origin: givenOrigin = [0] } = checkedOptions(options, copyFromOptions);
+    const origin = checkedExtents(givenOrigin, 0, "the origin of a copy");
     const stream = this.#checkedStream(given, copyFromOptions);
     const to = this.#placeAt(origin);
     const action = `copy to ${this.#text()}`;
@@ -321,18 +328,12 @@ export class CudaArray implements Disposable {
     return { width: this.width * this.#elementBytes, height: this.height, depth: this.depth };
   }
 
-  #placeAt([x, y = 0, z = 0]: Origin): PlaceInArray {
-    for (const position of [x, y, z]) {
-      checkNumber(position, "the origin of a copy");
-      if (!Number.isInteger(position) || position < 0) {
-        throw new RangeError(`Cannot copy to (${x}, ${y}, ${z}) of an array: give whole numbers, at least 0`);
-      }
-    }
+  #placeAt([x, y, z]: Required<Origin>): PlaceInArray {
     return { array: this.#memory, x: x * this.#elementBytes, y, z };
   }
 
   /** Returns the size of the part from an origin to the end, which has a number of bytes. */
-  #restFrom([x, y = 0, z = 0]: Origin, byteLength: number): RowsShape {
+  #restFrom([x, y, z]: Required<Origin>, byteLength: number): RowsShape {
     const size = {
       width: (this.width - x) * this.#elementBytes,
       height: this.height - y,
@@ -350,7 +351,7 @@ export class CudaArray implements Disposable {
     return size;
   }
 
-  #checkInside([x, y = 0, z = 0]: Origin, { width, height, depth }: RowsShape): void {
+  #checkInside([x, y, z]: Required<Origin>, { width, height, depth }: RowsShape): void {
     const right = x + width / this.#elementBytes;
     if (right <= this.width && y + height <= this.height && z + depth <= this.depth) return;
     const size = extentsText({ width: width / this.#elementBytes, height, depth });

@@ -13,6 +13,7 @@ import type { Session } from "../../session.ts";
 import { cannot } from "../../support/driver_errors.ts";
 import { printAs } from "../../support/printing.ts";
 import {
+  checkNumber,
   checkOptions,
   didYouMean,
   errorOfAnotherCuda,
@@ -177,7 +178,10 @@ export class TensorMap {
   readonly shape: readonly number[];
 
   static {
-    printAs(this, "TensorMap", ({ dtype, shape }) => `TensorMap { ${dtype}[${shape.join(", ")}] }`, ["dtype", "shape"]);
+    printAs(this, "TensorMap", (map) => {
+      const state = isFreed(map) ? ", memory freed" : "";
+      return `TensorMap { ${map.dtype}[${map.shape.join(", ")}]${state} }`;
+    }, ["dtype", "shape", ["freed", isFreed]]);
   }
 
   /**
@@ -203,6 +207,13 @@ export class TensorMap {
   }
 }
 
+/** Whether the memory that a tensor map describes was freed. */
+function isFreed(map: TensorMap): boolean {
+  const { memory } = encodings.get(map)!;
+  const { isFreed, session } = allocationOf(memory instanceof PitchedArray ? memory.buffer as DeviceBuffer : memory);
+  return isFreed || session.hasEnded;
+}
+
 /** Implements `CudaDevice.createTensorMap`. */
 export function createTensorMap(
   memory: TensorMemory,
@@ -219,12 +230,14 @@ export function createTensorMap(
   if (allocationOf(buffer).session !== session) throw errorOfAnotherCuda("create a tensor map of memory");
   checkOptions(given, options);
   const dtype = typeOf(memory, given.dtype);
-  const shape = given.shape ?? shapeOf(memory);
-  const { im2col } = given;
+  const { im2col, shape = shapeOf(memory) } = given;
   if ((given.box === undefined) === (im2col === undefined)) {
     throw new TypeError(
       "Cannot create a tensor map: give either the size of the box, as in { box: [64, 64] }, or im2col",
     );
+  }
+  if (!Array.isArray(shape)) {
+    throw new TypeError(`Cannot use ${whatIs(shape)} as a tensor map's shape: give an array of 1 to 5 numbers`);
   }
   const [least, rank] = [im2col === undefined ? 1 : 3, shape.length];
   if (rank < least || rank > 5) refuse(`the shape has ${rank} dimensions, and ${least} to 5 are possible`);
@@ -289,6 +302,7 @@ function checkSizes(
     throw new TypeError(`Cannot use ${given} as a tensor map's ${what}: give an array of ${count} numbers`);
   }
   for (const size of sizes) {
+    checkNumber(size, `a number of the ${what}`);
     if (!Number.isInteger(size) || size < least || size > most) {
       refuse(`the ${what} has ${shown(size)}, and whole numbers from ${least} to ${most} are possible`);
     }
@@ -318,7 +332,7 @@ function tensorOf(
   const rank = shape.length;
   const globalDim = shape.toReversed();
   if (strides !== undefined) checkSizes(strides, "strides", { least: 16, most: 2 ** 40 - 16, count: rank - 1 });
-  const globalStrides = strides?.toReversed() ?? stridesOf(memory, globalDim, elementBytes);
+  const globalStrides = strides === undefined ? stridesOf(memory, globalDim, elementBytes) : strides.toReversed();
   for (const stride of globalStrides) {
     if (stride % 16 === 0) continue;
     refuse(
@@ -332,7 +346,7 @@ function tensorOf(
     address: memory.address,
     globalDim,
     globalStrides,
-    elementStrides: elementStrides?.toReversed() ?? globalDim.map(() => 1),
+    elementStrides: elementStrides === undefined ? globalDim.map(() => 1) : elementStrides.toReversed(),
     interleave: choiceOf(interleaves, interleave, "interleave"),
     swizzle: choiceOf(swizzles, swizzle, "swizzle"),
     l2Promotion: choiceOf(promotions, l2Promotion, "l2Promotion"),
