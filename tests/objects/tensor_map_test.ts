@@ -1,5 +1,6 @@
 /** Tensor maps, and the copies of boxes that kernels make with them. */
 import { assertEquals, assertThrows } from "@std/assert";
+import { readFileSync } from "node:fs";
 import type { CudaDevice } from "../../src/objects/cuda_device.ts";
 import { TensorMap, type TensorMapOptions } from "../../src/objects/kernels/tensor_map.ts";
 import { testOnEachDriver } from "../support/drivers.ts";
@@ -321,6 +322,40 @@ WAIT:
 }`.replace(".version 8.0", ".version 8.6"));
   module.kernel("test").launch({ grid: 1, block: 1 }, memory, out);
   assertEquals(Array.from(await out.read(Uint32Array)), [26, 27, 28, 29]);
+});
+
+testOnEachDriver("a persistent kernel with specialized warps multiplies matrices through a pipeline", async (cuda) => {
+  const gpu = cuda.device(0);
+  using pool = gpu.createPool();
+  using module = gpu.loadModule(readFileSync(new URL("warp_specialized.ptx", import.meta.url), "utf8"));
+  const [rows, columns, depth] = [70, 40, 136];
+  using a = pool.allocateArray(Float32Array, { shape: [rows, depth] });
+  using b = pool.allocateArray(Float32Array, { shape: [columns, depth] });
+  using c = pool.allocateArray(Float32Array, { shape: [rows, columns] });
+  const [first, second] = [Float32Array, Float32Array].map((type, index) =>
+    type.from({ length: [rows, columns][index]! * depth }, (_, at) => at * (7 + index) % 13 - 6)
+  ) as [Float32Array<ArrayBuffer>, Float32Array<ArrayBuffer>];
+  a.copyFrom(first);
+  b.copyFrom(second);
+  c.fill(-1);
+  const box = [32, 32];
+  const maps = [a, b].map((array) => gpu.createTensorMap(array, { box, swizzle: "128B" }));
+  // Two blocks share nine tiles, of which those at the borders are not whole.
+  module.kernel("multiply").launch(
+    { grid: 2, block: 256, sharedMemoryBytes: 7 * 32 * 32 * 4 + 2048 },
+    ...maps,
+    gpu.createTensorMap(c, { box }),
+    rows,
+    columns,
+    depth,
+  );
+  const expected = Float32Array.from({ length: rows * columns }, (_, index) => {
+    const [row, column] = [Math.floor(index / columns), index % columns];
+    let sum = 0;
+    for (let k = 0; k < depth; k++) sum += first[row * depth + k]! * second[column * depth + k]!;
+    return sum;
+  });
+  assertEquals(await c.toTypedArray(), expected);
 });
 
 testOnEachDriver("what is wrong with a tensor map is said", (cuda) => {

@@ -1,0 +1,284 @@
+/**
+ * Records what a device makes of asynchronous copies that the manual does not define. Those that may fault have a process
+ * of their own, because a fault ends the use of a GPU:
+ *
+ *     deno run -A tests/objects/record_copies.ts [--driver cuda] [CASE...]
+ *
+ * @module
+ */
+import process from "node:process";
+import { spawnSync } from "node:child_process";
+import { fileURLToPath } from "node:url";
+import { type CudaDevice, open, type TensorMapOptions, type TensorMapType } from "../../mod.ts";
+import { answerHelp } from "../support/program_help.ts";
+import { sharedBytes, tensorKernels } from "./tensor_maps.ts";
+
+answerHelp(import.meta.url, ["driver", "here"]);
+
+const pattern = (byteLength: number) => Uint8Array.from({ length: byteLength }, (_, index) => index * 7 % 251 + 1);
+
+/** Loads a box of a tensor of two dimensions, and returns the first bytes of shared memory. */
+function loaded(
+  gpu: CudaDevice,
+  options: TensorMapOptions,
+  { bytes, at, copied, shown }: {
+    bytes: Uint8Array<ArrayBuffer>;
+    at: readonly number[];
+    copied: number;
+    shown: number;
+  },
+): string {
+  const pool = gpu.createPool();
+  const memory = pool.allocate(bytes.length);
+  memory.copyFrom(bytes);
+  const out = pool.allocate(sharedBytes);
+  const map = gpu.createTensorMap(memory, options);
+  gpu.loadModule(tensorKernels).kernel(`load${options.shape!.length}`).launch(
+    { grid: 1, block: 1 },
+    map,
+    out,
+    copied,
+    ...at,
+  );
+  return out.readSync(Uint8Array).slice(0, shown).toHex();
+}
+
+/** Special numbers, as the bits of 32-bit floats. */
+const floats = Uint32Array.of(
+  ...[0, 0x8000_0000, 1, 0x8000_0001, 0x007f_ffff, 0x0080_0000, 0x3f80_0000, 0x3f80_0fff, 0x3f80_1000, 0x3f80_1001],
+  ...[
+    0x3f80_2fff,
+    0x3f80_3000,
+    0x7f7f_ffff,
+    0x7f80_0000,
+    0xff80_0000,
+    0x7fc0_0001,
+    0x7f80_0001,
+    0xffff_ffff,
+    0x4049_0fdb,
+  ],
+  ...[0x1234_5678, 0xbf7f_ffff, 0x0000_1000, 0x7f7f_efff, 0x7f7f_f000],
+);
+
+/** Reduces a row of elements into another one, and returns the result. */
+function reduced(gpu: CudaDevice, dtype: TensorMapType, operation: string): string {
+  const pool = gpu.createPool();
+  const source = pool.allocate(sharedBytes);
+  const elements = new Uint8Array(sharedBytes);
+  const words = new Uint32Array(elements.buffer);
+  for (let index = 0; index < 64; index++) words[index] = floats[index * 5 % floats.length]!;
+  source.copyFrom(elements);
+  const memory = pool.allocate(256);
+  memory.copyFrom(Uint32Array.from({ length: 64 }, (_, index) => floats[index % floats.length]!));
+  const size = { float16: 2, bfloat16: 2, uint16: 2, uint8: 1, float64: 8, uint64: 8, int64: 8 }[dtype as "uint8"] ?? 4;
+  const map = gpu.createTensorMap(memory, { shape: [2, 128 / size], box: [2, 128 / size], dtype });
+  gpu.loadModule(tensorKernels).kernel(`reduce_${operation}`).launch({ grid: 1, block: 1 }, map, source, 0, 0);
+  return memory.readSync(Uint8Array).toHex();
+}
+
+/** Runs a body in which \`%r1\` is the address of 1024 bytes of shared memory and \`%rd1\` of 1024 bytes of global memory. */
+function run(gpu: CudaDevice, body: string, { grid = 1, cluster = 1 } = {}): string {
+  const pool = gpu.createPool();
+  const memory = pool.allocate(1024);
+  memory.fill(0);
+  const module = gpu.loadModule(`.version 8.1
+.target sm_90
+.address_size 64
+.visible .entry test(.param .u64 out, .param .align 64 .b8 map[128]) {
+  .reg .pred %p<4>; .reg .b32 %r<20>; .reg .b64 %rd<10>; .reg .b16 %h<4>;
+  .shared .align 1024 .b8 sm[1024]; .shared .align 8 .b64 bar;
+  ld.param.u64 %rd1, [out]; mov.u32 %r1, sm; mov.u32 %r2, bar; mov.b64 %rd2, map; cvta.param.u64 %rd2, %rd2;
+  mbarrier.init.shared.b64 [bar], 1; fence.mbarrier_init.release.cluster;
+  mov.u32 %r3, %cluster_ctarank; mov.u32 %r4, 24; mov.u32 %r5, 0;
+  ${body}
+  ret;
+}`);
+  const map = gpu.createTensorMap(memory, { shape: [16, 16], box: [4, 4], dtype: "uint32" });
+  module.kernel("test").launch({ grid, block: 1, cluster }, memory, map);
+  return memory.readSync(Uint8Array).slice(0, 128).toHex();
+}
+
+const toShared = "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes";
+const toGlobal = "cp.async.bulk.global.shared::cta.bulk_group";
+const commit = "cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;";
+const boxToShared = "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes";
+const waitFor = `mbarrier.arrive.expect_tx.shared.b64 _, [bar], 64; mov.u32 %r9, 0;
+WAIT: mbarrier.try_wait.parity.shared.b64 %p1, [bar], 0; @%p1 bra DONE;
+  add.u32 %r9, %r9, 1; setp.lt.u32 %p1, %r9, 100000; @%p1 bra WAIT; st.global.u32 [%rd1], 0xdead; DONE:`;
+
+const cases: Readonly<Record<string, (gpu: CudaDevice) => string>> = {
+  ...Object.fromEntries(
+    (["32B", "64B", "128B"] as const).flatMap((swizzle) =>
+      [16, 32, 64].filter((bytes) => bytes < Number.parseInt(swizzle)).map((bytes) => [
+        `rows of ${bytes} bytes with swizzle ${swizzle}`,
+        (gpu: CudaDevice) =>
+          loaded(gpu, { shape: [16, 128], box: [12, bytes], dtype: "uint8", swizzle }, {
+            bytes: pattern(2048),
+            at: [0, 0],
+            copied: 12 * bytes,
+            shown: 2048,
+          }),
+      ])
+    ),
+  ),
+  ...Object.fromEntries(
+    (["float16", "bfloat16", "float32", "float64", "float32_ftz", "tfloat32", "tfloat32_ftz"] as const).map((dtype) => [
+      `fill of ${dtype}`,
+      (gpu: CudaDevice) =>
+        loaded(gpu, { shape: [2, 16], box: [1, 16], dtype, fill: "nan" }, {
+          bytes: pattern(256),
+          at: [12, 1],
+          copied: 16 * ({ float16: 2, bfloat16: 2, float64: 8 }[dtype as "float16"] ?? 4),
+          shown: 128,
+        }),
+    ]),
+  ),
+  ...Object.fromEntries(
+    (["float32", "float32_ftz", "tfloat32", "tfloat32_ftz"] as const).map((dtype) => [
+      `loads of ${dtype}`,
+      (gpu: CudaDevice) =>
+        loaded(gpu, { shape: [1, 24], box: [1, 24], dtype }, {
+          bytes: new Uint8Array(floats.buffer),
+          at: [0, 0],
+          copied: 96,
+          shown: 96,
+        }),
+    ]),
+  ),
+  ...Object.fromEntries(
+    [
+      ...[
+        "uint8 add",
+        "uint16 add",
+        "uint32 add",
+        "int32 add",
+        "uint64 add",
+        "int64 add",
+        "float16 add",
+        "bfloat16 add",
+      ],
+      ...[
+        "float32 add",
+        "float64 add",
+        "float32_ftz add",
+        "tfloat32 add",
+        "float16 min",
+        "bfloat16 max",
+        "float32 min",
+      ],
+      ...["int64 min", "uint64 max", "int32 inc", "uint32 dec", "int32 and", "uint64 xor", "float32 or", "uint16 or"],
+    ].map((name) => {
+      const [dtype, operation] = name.split(" ");
+      return [`reduction ${name}`, (gpu: CudaDevice) => reduced(gpu, dtype as TensorMapType, operation!)];
+    }),
+  ),
+  "fault: misaligned in shared memory": (gpu) => run(gpu, `${toShared} [%r1+8], [%rd1], 64, [bar]; ${waitFor}`),
+  "fault: misaligned in global memory": (gpu) => run(gpu, `${toShared} [%r1], [%rd1+8], 64, [bar]; ${waitFor}`),
+  "fault: a size of 24": (gpu) => run(gpu, `${toShared} [%r1], [%rd1], %r4, [bar]; ${waitFor}`),
+  "a size of 0": (gpu) => run(gpu, `${toShared} [%r1], [%rd1+4], %r5, [bar]; st.global.u32 [%rd1], 1;`),
+  "fault: outside of shared memory": (gpu) => run(gpu, `${toShared} [%r1+0x80000], [%rd1], 64, [bar]; ${waitFor}`),
+  "fault: outside of global memory": (gpu) => run(gpu, `${toShared} [%r1], [%rd1+0x4000000000], 64, [bar]; ${waitFor}`),
+  "fault: another block than the cluster has": (gpu) =>
+    run(gpu, `mapa.shared::cluster.u32 %r6, %r1, 5; ${toShared} [%r6], [%rd1], 64, [%r2]; ${waitFor}`),
+  "fault: a store outside of global memory": (gpu) => run(gpu, `${toGlobal} [%rd1+0x4000000000], [%r1], 64; ${commit}`),
+  "fault: no tensor map": (gpu) => run(gpu, `${boxToShared} [%r1], [%rd1, {%r5, %r5}], [bar]; ${waitFor}`),
+  "fault: a tensor map of other dimensions": (gpu) =>
+    run(gpu, `${boxToShared.replace("2d", "3d")} [%r1], [%rd2, {%r5, %r5, %r5}], [bar]; ${waitFor}`),
+  "fault: a box misaligned in shared memory": (gpu) =>
+    run(gpu, `${boxToShared} [%r1+16], [%rd2, {%r5, %r5}], [bar]; ${waitFor}`),
+  "fault: a box in the mode im2col of a tiled map": (gpu) =>
+    run(
+      gpu,
+      `mov.u16 %h1, 0; ${boxToShared.replace("2d", "3d").replace("global", "global.im2col")} [%r1], ` +
+        `[%rd2, {%r5, %r5, %r5}], [bar], {%h1}; ${waitFor}`,
+    ),
+  "addresses of a cluster": (gpu) =>
+    run(
+      gpu,
+      `mul.wide.u32 %rd3, %r3, 32; add.u64 %rd3, %rd1, %rd3; st.global.u32 [%rd3], %r1;
+       mapa.shared::cluster.u32 %r6, %r1, %r3; st.global.u32 [%rd3+4], %r6;
+       mapa.shared::cluster.u32 %r6, %r1, 0; st.global.u32 [%rd3+8], %r6;
+       mapa.shared::cluster.u32 %r6, %r1, 1; st.global.u32 [%rd3+12], %r6;
+       getctarank.shared::cluster.u32 %r6, %r1; st.global.u32 [%rd3+16], %r6;
+       mov.u32 %r7, %is_explicit_cluster_; st.global.u32 [%rd3+20], %r7;`.replace(
+        /mov.u32 %r7, %is_explicit_cluster_;/,
+        "mov.u32 %r7, 0;",
+      ),
+      { grid: 2, cluster: 2 },
+    ),
+  "an address of another block that was stored": (gpu) =>
+    run(
+      gpu,
+      `st.shared.u32 [sm+64], %r3; st.shared.u32 [sm], %r1; barrier.cluster.arrive; barrier.cluster.wait;
+       xor.b32 %r6, %r3, 1; mapa.shared::cluster.u32 %r6, %r1, %r6; ld.shared::cluster.u32 %r7, [%r6];
+       ld.shared::cluster.u32 %r8, [%r7+64]; mul.wide.u32 %rd3, %r3, 4; add.u64 %rd3, %rd1, %rd3; st.global.u32 [%rd3], %r8;
+       barrier.cluster.arrive; barrier.cluster.wait;`,
+      { grid: 2, cluster: 2 },
+    ),
+  "a replaced tensor map": (gpu) =>
+    run(
+      gpu,
+      `mov.u32 %r6, 0;
+COPY: cvt.u64.u32 %rd3, %r6; add.u64 %rd3, %rd2, %rd3; ld.u32 %r7, [%rd3]; add.u32 %r8, %r1, %r6; st.shared.u32 [%r8], %r7;
+       add.u32 %r6, %r6, 4; setp.lt.u32 %p1, %r6, 128; @%p1 bra COPY;
+       mov.u32 %r6, 0;
+DATA: cvt.u64.u32 %rd3, %r6; add.u64 %rd3, %rd1, %rd3; st.global.u32 [%rd3+256], %r6; add.u32 %r6, %r6, 4;
+       setp.lt.u32 %p1, %r6, 512; @%p1 bra DATA;
+       add.u64 %rd4, %rd1, 256; mov.u64 %rd5, 32;
+       tensormap.replace.tile.global_address.shared::cta.b1024.b64 [sm], %rd4;
+       tensormap.replace.tile.rank.shared::cta.b1024.b32 [sm], 1;
+       tensormap.replace.tile.global_dim.shared::cta.b1024.b32 [sm], 0, 8;
+       tensormap.replace.tile.global_dim.shared::cta.b1024.b32 [sm], 1, 16;
+       tensormap.replace.tile.global_stride.shared::cta.b1024.b64 [sm], 0, %rd5;
+       tensormap.replace.tile.box_dim.shared::cta.b1024.b32 [sm], 0, 4;
+       tensormap.replace.tile.box_dim.shared::cta.b1024.b32 [sm], 1, 4;
+       tensormap.replace.tile.elemtype.shared::cta.b1024.b32 [sm], 2;
+       tensormap.replace.tile.swizzle_mode.shared::cta.b1024.b32 [sm], 0;
+       tensormap.replace.tile.fill_mode.shared::cta.b1024.b32 [sm], 0;
+       bar.warp.sync 1;
+       add.u64 %rd6, %rd1, 128;
+       fence.proxy.async;
+       tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%rd6], [sm], 128;
+       fence.proxy.tensormap::generic.acquire.gpu [%rd6], 128;
+       mov.u32 %r6, 1; mov.u32 %r7, 2;
+       ${boxToShared} [%r1+128], [%rd6, {%r6, %r7}], [bar];
+       ${waitFor}
+       ${toGlobal} [%rd1], [%r1+128], 64; ${commit}`.replace("bar.warp.sync 1;", ""),
+    ),
+};
+
+/** The reductions that a device may refuse by a fault. */
+const doubtful = /^reduction (uint8|uint16|int64 add|tfloat32|int32 (inc|and)|float32 (min|or))/;
+
+/** Whether a case may end the use of the device. */
+function mayFault(name: string): boolean {
+  return name.startsWith("fault") || doubtful.test(name);
+}
+
+/** Prints the outcomes of cases, in this process. */
+function record(names: readonly string[], driver: "cuda" | "software"): void {
+  const gpu = open({ driver }).device(0);
+  for (const name of names) {
+    let outcome: string;
+    try {
+      outcome = cases[name]!(gpu);
+    } catch (error) {
+      outcome = `${(error as { code?: string }).code}: ${String(error).slice(-160)}`;
+    }
+    console.log(`${name}\t${outcome}`);
+  }
+}
+
+const args = process.argv.slice(2);
+const driver = args[0] === "--driver" ? args.splice(0, 2)[1] as "cuda" : "software";
+if (args[0] === "--here") {
+  record(args.slice(1), driver);
+  process.exit(0);
+}
+const names = args.length > 0 ? args : Object.keys(cases);
+for (const group of [names.filter((name) => !mayFault(name)), ...names.filter(mayFault).map((name) => [name])]) {
+  const script = [fileURLToPath(import.meta.url), "--driver", driver, "--here", ...group];
+  const { stdout, status } = spawnSync(process.execPath, ["run", "-A", "--no-check", ...script], { timeout: 15_000 });
+  console.log(String(stdout).trimEnd());
+  if (status !== 0) console.log(`${group[0]}\tended with ${status}`);
+}
