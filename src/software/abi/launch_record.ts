@@ -249,15 +249,15 @@ export type SuspensionRequest =
     readonly signed: boolean;
   }
   /**
-   * `ldmatrix` and `stmatrix`: `value` is the offset of the matrix row whose address the thread provides, or 0 if there
-   * is none. The thread's fragments of the matrices are stored in four words starting at `result`.
+   * `stmatrix`: `value` is the offset of the matrix row whose address the thread provides, or 0 if there is none. The
+   * thread's fragments of the matrices are stored in four words starting at `result`.
    */
-  | { readonly kind: "matrixLoad" | "matrixStore"; readonly matrices: number; readonly transposed: boolean }
+  | { readonly kind: "matrixStore"; readonly matrices: number; readonly transposed: boolean }
   /** `movmatrix`: `value` is the thread's fragment of the matrix. */
   | { readonly kind: "matrixTranspose" }
   /**
-   * Products of matrices: the lanes wait for each other. Each lane's `result` is 1. The first lane that resumes computes
-   * the products and sets all of them to 0.
+   * Products and loads of matrices: the lanes wait for each other. Each lane's `result` is 1. The first lane that resumes
+   * executes the operations for all lanes, and sets all of them to 0.
    */
   | { readonly kind: "matrixProduct" }
   /** Requests the mask of the lanes that execute the same `activemask` instruction. */

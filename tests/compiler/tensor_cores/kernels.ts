@@ -61,27 +61,32 @@ export function multiplyKernel(type: ProductType): string {
   cp.async.cg.shared.global [%r20+6144], [%rd13], 16;
   cp.async.commit_group;
   ${upTo(4, (i) => `add.u64 %rd${10 + i}, %rd${10 + i}, 64;`).join(" ")}`;
-  /** The products of 32 bytes of each row: registers of A, registers of B, and eight instructions. */
-  const step = (step: number) => `
-  xor.b32 %r21, %r13, ${32 * step};
-  add.u32 %r21, %r21, %r12;
-  ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%a0, %a1, %a2, %a3}, [%r21];
-  ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%a4, %a5, %a6, %a7}, [%r21+1024];
-  xor.b32 %r22, %r15, ${32 * step};
-  add.u32 %r22, %r22, %r14;
-  ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%b0, %b1, %b2, %b3}, [%r22+4096];
-  ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%b4, %b5, %b6, %b7}, [%r22+5120];
+  /** The products of 32 bytes of each row: loads of 16 bytes of each row of A and B, and eight instructions. */
+  const step = (step: number) => {
+    const list = (name: string, first: number, count: number) =>
+      `{${upTo(count, (i) => `%${name}${8 * step + first + i}`).join(", ")}}`;
+    const [a, b] = [`%r${40 + 2 * step}`, `%r${41 + 2 * step}`];
+    return `
+  xor.b32 ${a}, %r13, ${32 * step};
+  add.u32 ${a}, ${a}, %r12;
+  ldmatrix.sync.aligned.m8n8.x4.shared.b16 ${list("a", 0, 4)}, [${a}];
+  ldmatrix.sync.aligned.m8n8.x4.shared.b16 ${list("a", 4, 4)}, [${a}+1024];
+  xor.b32 ${b}, %r15, ${32 * step};
+  add.u32 ${b}, ${b}, %r14;
+  ldmatrix.sync.aligned.m8n8.x4.shared.b16 ${list("b", 0, 4)}, [${b}+4096];
+  ldmatrix.sync.aligned.m8n8.x4.shared.b16 ${list("b", 4, 4)}, [${b}+5120];
   ${
-    upTo(2, (row) =>
-      upTo(4, (column) => {
-        const a = `{${upTo(4, (i) => `%a${4 * row + i}`).join(", ")}}`;
-        return `${instruction} ${acc(row, column)}, ${a}, {%b${2 * column}, %b${2 * column + 1}}, ${acc(row, column)};`;
-      }).join("\n  ")).join("\n  ")
-  }`;
+      upTo(2, (row) =>
+        upTo(4, (column) => {
+          const c = acc(row, column);
+          return `${instruction} ${c}, ${list("a", 4 * row, 4)}, ${list("b", 2 * column, 2)}, ${c};`;
+        }).join("\n  ")).join("\n  ")
+    }`;
+  };
   return `${header}
 .visible .entry multiply(.param .u64 c, .param .u64 a, .param .u64 b, .param .u32 n, .param .u32 rowBytes) {
-  .reg .b32 %r<40>; .reg .b64 %rd<20>; .reg .pred %p<4>;
-  .reg .b32 %a<8>; .reg .b32 %b<8>; .reg .${result} %acc<32>;
+  .reg .b32 %r<44>; .reg .b64 %rd<20>; .reg .pred %p<4>;
+  .reg .b32 %a<16>; .reg .b32 %b<16>; .reg .${result} %acc<32>;
   .shared .align 128 .b8 tiles[16384];
   ld.param.u64 %rd0, [c]; ld.param.u64 %rd1, [a]; ld.param.u64 %rd2, [b];
   ld.param.u32 %r0, [n]; ld.param.u32 %r1, [rowBytes];

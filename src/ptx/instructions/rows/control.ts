@@ -104,6 +104,7 @@ export const synchronizationRows: () => Rows<SynchronizationName> = onFirstUse((
   ldmatrix: row(`ldmatrix.sync.aligned.m8n8.${matrices}.b16 d, [a]`, "9.7.14.5.15", {
     ...ofMatrices,
     effects: ["reads", "observes"],
+    runsInGangs: false,
   }),
   stmatrix: row(`stmatrix.sync.aligned.m8n8.${matrices}.b16 [a], b`, "9.7.14.5.16", {
     ...ofMatrices,

@@ -1,11 +1,11 @@
 /**
- * Joins products of matrices that follow one another, so that the threads of a warp wait for each other once for all of
- * them.
+ * Joins loads and products of matrices that follow one another, so that the threads of a warp wait for each other once
+ * for all of them.
  *
  * @module
  */
 import type { CompiledInstruction } from "../instructions/instruction_form.ts";
-import { batchedProduct, matrixProduct, productBatch } from "../instructions/memory/matrix_products.ts";
+import { batchedOperation, productBatch } from "../instructions/memory/matrix_products.ts";
 import type { LabelName, Register } from "../../../ptx/instructions/resolved_instruction.ts";
 import { ProductPlan } from "../instructions/memory/product_plan.ts";
 import { registersRead, registersSet } from "../../../ptx/analysis/definitions_and_uses.ts";
@@ -13,7 +13,7 @@ import type { ResolvedFunction, ResolvedKernel } from "../typing/resolver.ts";
 
 type Item = CompiledInstruction | LabelName;
 
-/** Joins products of matrices, in a kernel and in the functions that it may call. */
+/** Joins loads and products of matrices, in a kernel and in the functions that it may call. */
 export function joinProducts(resolved: ResolvedKernel): ResolvedKernel {
   return {
     ...resolved,
@@ -23,7 +23,7 @@ export function joinProducts(resolved: ResolvedKernel): ResolvedKernel {
 }
 
 function joinInFunction(resolved: ResolvedFunction): ResolvedFunction {
-  if (resolved.items.filter(isProduct).length < 2) return resolved;
+  if (!resolved.items.some((item) => operationOf(item)?.kind === "product")) return resolved;
   const counts = new Map<Register, number>();
   for (const item of resolved.items) {
     if (item.kind === "label") continue;
@@ -40,11 +40,11 @@ function joinInFunction(resolved: ResolvedFunction): ResolvedFunction {
     members = [];
   };
   for (const item of resolved.items) {
-    const product = isProduct(item) ? batchedProduct(item) : undefined;
-    if (product !== undefined && isProduct(item)) {
-      if (!plan.add(product)) {
+    const operation = operationOf(item);
+    if (operation !== undefined && item.kind !== "label") {
+      if (!plan.add(operation)) {
         finish();
-        plan.add(product);
+        plan.add(operation);
       }
       members.push(item);
     } else if (members.length > 0 && item.kind !== "label" && mayPrecede(item, plan)) {
@@ -58,8 +58,8 @@ function joinInFunction(resolved: ResolvedFunction): ResolvedFunction {
   return { ...resolved, items };
 }
 
-function isProduct(item: Item): item is CompiledInstruction {
-  return item.kind !== "label" && item.form.suspending === matrixProduct && item.predicate === undefined;
+function operationOf(item: Item): ReturnType<typeof batchedOperation> {
+  return item.kind === "label" ? undefined : batchedOperation(item);
 }
 
 /** Whether an instruction between products may be executed before them: it only computes with other registers. */

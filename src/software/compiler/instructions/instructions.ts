@@ -120,9 +120,9 @@ import {
 import { gangLoad, gangStore } from "./gangs/gang_memory.ts";
 import { atomicWide, loadWide, moveWide, storeWide } from "./integers/wide_instructions.ts";
 import { allocateOnStack, restoreStack, saveStack } from "./call_instructions.ts";
-import { loadMatrices, storeMatrices, transposeMatrix } from "./memory/matrix_instructions.ts";
+import { storeMatrices, transposeMatrix } from "./memory/matrix_instructions.ts";
 import { loadFragment, storeFragment } from "./memory/matrix_fragments.ts";
-import { matrixProduct } from "./memory/matrix_products.ts";
+import { loadMatrices, matrixProduct } from "./memory/matrix_products.ts";
 import { awaitProducts, orderProducts, warpgroupProduct } from "./memory/warpgroup_products.ts";
 import { type WarpgroupProductName, warpgroupProductRows } from "../../../ptx/instructions/rows/warpgroup_matrices.ts";
 import { type MatrixProductName, matrixProductRows } from "../../../ptx/instructions/rows/matrices.ts";
@@ -406,7 +406,7 @@ const synchronizationLowerings = onFirstUse((): Lowerings<SynchronizationName> =
   "bar.red": aligned(barrierReduction),
   "bar.warp.sync": warpBarrier,
   shfl: shuffle,
-  ldmatrix: loadMatrices,
+  ldmatrix: { lowering: loadMatrices, validity: "emitted" },
   stmatrix: storeMatrices,
   movmatrix: transposeMatrix,
   vote,

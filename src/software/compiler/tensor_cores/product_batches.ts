@@ -18,6 +18,7 @@ import {
   type ProductPart,
   productShadow,
 } from "./matrix_products.ts";
+import { type MatrixLoad, matrixLoad } from "./matrix_loads.ts";
 import { shadowOffset } from "../../abi/addresses.ts";
 import { FunctionWriter, type WarpFunctions } from "./warp_functions.ts";
 import type { FunctionDefinition } from "../webassembly/module_encoder.ts";
@@ -25,29 +26,49 @@ import { mostFragmentBytes, mostOperandBytes, workspace } from "./workspace.ts";
 
 /** A product, and the offsets of its fragments in each thread's memory for fragments, in bytes. */
 export interface PlacedProduct {
+  readonly kind: "product";
   readonly product: MatrixProduct;
   readonly places: Readonly<Record<ProductPart, number>>;
 }
+
+/** A load of matrices, and the offsets of the row that a thread names and of its fragments, in bytes. */
+export interface PlacedLoad extends MatrixLoad {
+  readonly kind: "load";
+  readonly row: number;
+  readonly at: number;
+}
+
+/** An operation of a warp on matrices. */
+export type PlacedOperation = PlacedProduct | PlacedLoad;
 
 /** The offset of the memory for fragments from the beginning of a function's saved registers. */
 export const fragmentsBegin: number = savedHeader.byteLength;
 
 /**
- * Returns a function that computes products, one after another. Its parameters are the launch record, the record of a
+ * Returns a function that loads matrices and computes products, one after another. Its parameters are the launch record, the record of a
  * thread of the warp, and the number of the thread.
  */
 export function batchFunction(
   functions: WarpFunctions,
-  products: readonly PlacedProduct[],
+  operations: readonly PlacedOperation[],
   { hasShadows }: { readonly hasShadows: boolean },
 ): number {
-  return functions.indexOf(`batch ${JSON.stringify(products)}`, () => {
+  return functions.indexOf(`batch ${JSON.stringify(operations)}`, () => {
     const f = new FunctionWriter(["i32", "i32", "i32"]);
     const { code } = f;
     const space = f.local();
     code.get(0).get(1).get(2).call(preparation(functions, { hasShadows })).set(space);
     const operands = new ConvertedOperands(f, functions, space);
-    for (const { product, places } of products) {
+    for (const operation of operations) {
+      if (operation.kind === "load") {
+        const { row, at, matrices, isTransposed } = operation;
+        for (const distance of hasShadows ? [0, shadowOffset] : [0]) {
+          const load = matrixLoad(functions, { matrices, isTransposed, distance });
+          code.get(space).i32(row).i32(at).call(load);
+        }
+        continue;
+      }
+      const { product, places } = operation;
       if (hasShadows) {
         code.get(space);
         for (const part of ["a", "b", "c", "d", "metadata"] as const) code.i32(places[part]);

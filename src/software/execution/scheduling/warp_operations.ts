@@ -1,6 +1,6 @@
 /**
  * The thread records of a warp, and the warp-level operations: shuffles, votes, matches, reductions and matrix
- * operations. PTX ISA, sections 9.7.9.6, 9.7.13, and 9.7.14.5.15 to 9.7.14.5.17.
+ * operations. PTX ISA, sections 9.7.9.6, 9.7.13, 9.7.14.5.16 and 9.7.14.5.17.
  *
  * A matrix has 8 rows of 8 elements of 16 bits. Lane 4 r + c holds the elements 2 c and 2 c + 1 of row r, or, if the
  * matrix is transposed, of column r.
@@ -116,28 +116,6 @@ interface MovedMatrices {
   readonly distance?: number;
 }
 
-/**
- * Implements `ldmatrix`: loads every lane's fragments from the rows whose addresses the lanes provide. A row whose lane
- * does not participate is read as 0.
- *
- * @param options `fragments` receives the fragments; by default, the records receive them. `distance` is added to the
- * addresses of the rows, in bytes
- */
-function loadMatrices(
-  records: WarpRecords,
-  group: number,
-  { matrices, transposed, fragments = records, distance = 0 }: Matrices & MovedMatrices,
-): void {
-  const { memory } = records;
-  const read = (place: number) => place === 0 ? 0 : memory[place + distance / 2]!;
-  forEachLane(group, (lane) => {
-    for (let matrix = 0; matrix < matrices; matrix++) {
-      const [low, high] = elementsOf(records, { lane, matrix, group, transposed });
-      fragments.set(lane, threadRecord.result + 4 * matrix, read(low) | read(high) << 16);
-    }
-  });
-}
-
 /** Implements `stmatrix`: stores every lane's fragments to the rows whose addresses the lanes provide. */
 function storeMatrices(
   records: WarpRecords,
@@ -209,8 +187,6 @@ function answerShadows(
     case "match":
     case "reduction":
       return reduceShadows(shadows, group);
-    case "matrixLoad":
-      return loadMatrices(records, group, { ...request, fragments: shadows, distance: shadowOffset });
     case "matrixStore":
       return storeMatrices(records, group, { ...request, fragments: shadows, distance: shadowOffset });
     case "matrixTranspose":
@@ -271,8 +247,6 @@ export function answerGroup(records: WarpRecords, group: number, request: Suspen
       return match(records, group, request.mode);
     case "reduction":
       return reduce(records, group, request);
-    case "matrixLoad":
-      return loadMatrices(records, group, request);
     case "matrixStore":
       return storeMatrices(records, group, request);
     case "matrixTranspose":

@@ -1,6 +1,6 @@
 /**
- * `ldmatrix`, `stmatrix` and `movmatrix`: the threads of a warp together load, store and transpose matrices of 8 x 8
- * 16-bit elements. PTX ISA, sections 9.7.14.5.15 to 9.7.14.5.17.
+ * `stmatrix` and `movmatrix`: the threads of a warp together store and transpose matrices of 8 x 8 16-bit elements. PTX
+ * ISA, sections 9.7.14.5.16 and 9.7.14.5.17.
  *
  * These instructions only move data, and need no tensor cores. Each thread has a fragment of each matrix: a register
  * with two elements. The scheduler moves the elements when all threads of the warp have arrived, so that the memory
@@ -24,21 +24,6 @@ import { specialRegister } from "../special_registers.ts";
 const b32 = typeNamed("b32");
 const rowsOfMatrix = 8;
 const rowBytes = 16;
-
-/** The lowering of `ldmatrix`. */
-export const loadMatrices: SuspendingInstruction = {
-  describe: (i) => ({ kind: "matrixLoad", matrices: matricesOf(i), transposed: i.choices.has("trans") }),
-  request: (e, i) => {
-    fragmentsOf(e, i, i.operands[0]);
-    leaveRow(e, i, { address: i.operands[1], operation: "read" });
-  },
-  resume: (e, i) => {
-    fragmentsOf(e, i, i.operands[0]).forEach((fragment, index) => {
-      e.assign(fragment, b32, () => e.getFixed("record").memory("i32Load", threadRecord.result + 4 * index));
-      takeShadow(e, fragment, index);
-    });
-  },
-};
 
 /** The lowering of `stmatrix`. */
 export const storeMatrices: SuspendingInstruction = {

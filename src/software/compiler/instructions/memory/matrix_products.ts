@@ -1,21 +1,32 @@
 /**
- * `mma` and `wmma.mma`: the threads of a warp together compute products of matrices. PTX ISA, sections 9.7.14.4.5,
- * 9.7.14.5.14 and 9.7.14.6.3.
+ * `mma`, `wmma.mma` and `ldmatrix`: the threads of a warp together compute products of matrices, and load matrices of 8
+ * x 8 16-bit elements from shared memory. PTX ISA, sections 9.7.14.4.5, 9.7.14.5.14, 9.7.14.5.15 and 9.7.14.6.3.
  *
  * Each thread leaves its fragments in memory, and waits until all threads of the warp have arrived. The first thread
- * that resumes computes the products for the warp. Then each thread takes its fragments of the results. Products that
- * follow one another are computed together.
+ * that resumes loads the matrices and computes the products for the warp. Then each thread takes its fragments of the
+ * results. Loads and products that follow one another are executed together.
  *
  * @module
  */
 import { batchFunction, fragmentsBegin } from "../../tensor_cores/product_batches.ts";
-import type { CompiledInstruction, InstructionForm, SuspendingInstruction } from "../instruction_form.ts";
-import { instructionForm } from "../instruction_form.ts";
+import {
+  type CompiledInstruction,
+  type InstructionForm,
+  instructionForm,
+  type SuspendingInstruction,
+} from "../instruction_form.ts";
 import type { FunctionEmitter } from "../../codegen/function_emitter.ts";
 import { fragmentWords, type MatrixProduct, mostSelector } from "../../tensor_cores/matrix_products.ts";
 import type { MemoryOpName } from "../../webassembly/opcodes.ts";
-import { type BatchedProduct, type PlannedBatch, ProductPlan } from "./product_plan.ts";
-import type { ResolvedInstruction, ResolvedOperand } from "../../../../ptx/instructions/resolved_instruction.ts";
+import { type BatchedLoad, type BatchedProduct, type PlannedBatch, ProductPlan } from "./product_plan.ts";
+import type { InstructionTraits } from "../../../../ptx/instructions/instruction_traits.ts";
+import { pushLocation } from "./address_checks.ts";
+import {
+  type ResolvedInstruction,
+  type ResolvedOperand,
+  spaceOf,
+} from "../../../../ptx/instructions/resolved_instruction.ts";
+import { specialRegister } from "../special_registers.ts";
 import { shadowType } from "../../checks/register_shadows.ts";
 import { shadowOffset } from "../../../abi/addresses.ts";
 import { threadRecord } from "../../../abi/launch_record.ts";
@@ -24,27 +35,37 @@ import { type ScalarType, typeNamed } from "../../../../ptx/instructions/scalar_
 const b32 = typeNamed("b32");
 
 /** The lowering of `mma`. */
-export const matrixProduct: SuspendingInstruction = {
-  describe: () => ({ kind: "matrixProduct" }),
-  fragmentBytes: (i) => {
-    const { a, b, c, d, metadata } = fragmentWords(productOf(i));
-    // D takes the place of C if it has the same size.
-    return 4 * (a + b + c + (d === c ? 0 : d) + metadata);
-  },
-  request: (e, i) => request(e, planOf(e, i)),
-  resume: (e, i) => resume(e, planOf(e, i)),
-};
+export const matrixProduct: SuspendingInstruction = loweringOf((i) => batchedProduct(i));
 
-/** The plan for a single instruction. */
-function planOf(e: FunctionEmitter, i: ResolvedInstruction): PlannedBatch {
-  const { selector } = productOf(i);
-  if (selector !== undefined) checkSelector(e, selector, productOf(i));
-  const plan = new ProductPlan();
-  plan.add(batchedProduct(i) ?? e.fail(mistakeIn(i)));
-  return plan.finish();
+/** The lowering of `ldmatrix`. */
+export const loadMatrices: SuspendingInstruction = loweringOf((i) => batchedLoad(i as CompiledInstruction));
+
+/** The lowering of a single instruction. */
+function loweringOf(
+  operationOf: (i: ResolvedInstruction) => BatchedProduct | BatchedLoad | undefined,
+): SuspendingInstruction {
+  const planOf = (i: ResolvedInstruction): PlannedBatch | undefined => {
+    const plan = new ProductPlan();
+    const operation = operationOf(i);
+    if (operation !== undefined) plan.add(operation);
+    return operation && plan.finish();
+  };
+  return {
+    describe: () => ({ kind: "matrixProduct" }),
+    fragmentBytes: (i) => planOf(i)?.byteLength ?? 0,
+    request: (e, i) => request(e, planOf(i) ?? e.fail(mistakeIn(i))),
+    resume: (e, i) => resume(e, planOf(i)!),
+  };
 }
 
-/** Returns the instruction that stands for several products. */
+/** Returns the loads and the product that an instruction stands for. Undefined if it cannot be in a batch. */
+export function batchedOperation(i: CompiledInstruction): BatchedProduct | BatchedLoad | undefined {
+  if (i.predicate !== undefined) return undefined;
+  const { suspending } = i.form;
+  return suspending === matrixProduct ? batchedProduct(i) : suspending === loadMatrices ? batchedLoad(i) : undefined;
+}
+
+/** Returns the instruction that stands for several loads and products. */
 export function productBatch(members: readonly CompiledInstruction[], plan: PlannedBatch): CompiledInstruction {
   const lowering: SuspendingInstruction = {
     describe: () => ({ kind: "matrixProduct" }),
@@ -53,20 +74,26 @@ export function productBatch(members: readonly CompiledInstruction[], plan: Plan
     resume: (e) => resume(e, plan),
   };
   const first = members[0]!;
-  const { syntax, section, traits } = first.form;
+  const { syntax, section } = first.form;
+  const traits = members.some(({ form }) => form.suspending === loadMatrices) ? loading : computing;
   const form: InstructionForm = instructionForm(syntax, section, {
     lowering,
     traits: { ...traits, validity: "emitted" },
   });
-  const vector = (elements: readonly ResolvedOperand[]) => ({ kind: "vector", elements } as const);
-  const operands = [
-    vector(plan.results.map(({ operand }) => operand)),
-    vector(plan.sources.map(({ operand }) => operand)),
-  ];
-  return { ...first, form, operands };
+  const vector = (elements: readonly { readonly operand: ResolvedOperand }[]) =>
+    ({ kind: "vector", elements: elements.map(({ operand }) => operand) }) as const;
+  const addresses = plan.rows.map(({ load }) => load.address);
+  return { ...first, form, operands: [vector(plan.results), vector(plan.sources), ...addresses] };
 }
 
-function request(e: FunctionEmitter, { sources }: PlannedBatch): void {
+const computing: InstructionTraits = { effects: [], synchronization: "lanes" };
+const loading: InstructionTraits = { effects: ["reads", "observes"], access: "shared", synchronization: "lanes" };
+
+function request(e: FunctionEmitter, { sources, rows }: PlannedBatch): void {
+  for (const { load, at } of rows) {
+    e.begin(load.instruction);
+    leaveRow(e, load, fragmentsBegin + at);
+  }
   for (const { operand, type, at } of sources) {
     e.getFixed("saved");
     e.push(operand, type);
@@ -80,18 +107,48 @@ function request(e: FunctionEmitter, { sources }: PlannedBatch): void {
   e.getFixed("record").i32(1).memory("i32Store", threadRecord.result);
 }
 
-function resume(e: FunctionEmitter, { products, results }: PlannedBatch): void {
+function resume(e: FunctionEmitter, { operations, results }: PlannedBatch): void {
   e.getFixed("record").memory("i32Load", threadRecord.result).if();
   e.getLaunchRecord();
   e.getFixed("record");
   e.getFixed("thread");
-  e.code.call(batchFunction(e.warpFunctions, products, { hasShadows: e.shadows !== undefined })).end();
+  e.code.call(batchFunction(e.warpFunctions, operations, { hasShadows: e.shadows !== undefined })).end();
   for (const { operand, type, at } of results) {
     const place = fragmentsBegin + at;
     e.assign(operand, type, () => e.getFixed("saved").memory(load(type), place));
     const shadow = shadowType(type);
     e.shadows?.assign(operand, shadow, () => e.getFixed("saved").memory(load(shadow), place + shadowOffset));
   }
+}
+
+/** The load of an `ldmatrix`. Undefined if its operands are wrong. */
+function batchedLoad(instruction: CompiledInstruction): BatchedLoad | undefined {
+  const { operands: [results, address], choices } = instruction;
+  const count = Number(choices.get("matrices")!.slice(1));
+  if (results?.kind !== "vector" || results.elements.length !== count || address?.kind !== "address") return undefined;
+  const isTransposed = choices.has("trans");
+  return { kind: "load", instruction, address, results: { operands: results.elements, type: b32 }, isTransposed };
+}
+
+const rowsOfMatrix = 8;
+const rowBytes = 16;
+
+/**
+ * Emits code that checks the address that the thread passes, which is the address of a matrix row, and stores the row's
+ * offset in linear memory in the thread's memory for fragments. Lanes 0 to 7 pass the rows of the first matrix, lanes 8
+ * to 15 the rows of the second, and so on. For lanes beyond the last row, the address is ignored.
+ */
+function leaveRow(e: FunctionEmitter, { instruction, address, results }: BatchedLoad, at: number): void {
+  const count = results.operands.length * rowsOfMatrix;
+  const row = e.temporary("i32");
+  if (count < 32) {
+    specialRegister("%laneid")!.push(e);
+    e.code.i32(count).ops("i32LtU").if();
+  }
+  pushLocation(e, address, { space: spaceOf(instruction), bytes: rowBytes, operation: "read" });
+  e.code.set(row);
+  e.getFixed("saved").get(row).memory("i32Store", at);
+  if (count < 32) e.code.end();
 }
 
 /** The type of the registers of a fragment. */
@@ -132,13 +189,6 @@ function productOf(i: ResolvedInstruction): MatrixProduct {
   return { ...product, layouts: { a: chosen("aLayout"), b: chosen("bLayout") } };
 }
 
-/** Reports a compilation error for a selector that names no lanes. */
-function checkSelector(e: FunctionEmitter, selector: number, product: MatrixProduct): void {
-  const most = mostSelector(product);
-  if (selector >= 0 && selector <= most) return;
-  e.fail(`its last operand must be ${most === 0 ? "0" : `a number from 0 to ${most}`}`);
-}
-
 const parts = ["d", "a", "b", "c"] as const;
 
 /** The number of registers of a fragment, and how many of them are needed. */
@@ -169,11 +219,18 @@ export function batchedProduct(i: ResolvedInstruction): BatchedProduct | undefin
   const { selector = 0 } = product;
   if (selector < 0 || selector > 0 && selector > mostSelector(product)) return undefined;
   const metadata = product.selector === undefined ? undefined : { operands: [i.operands[4]!], type: b32 };
-  return { product, a, b, c, d, metadata };
+  return { kind: "product", product, a, b, c, d, metadata };
 }
 
-/** What is wrong with an instruction for which `batchedProduct` returns undefined. */
+/** What is wrong with an instruction for which there is no operation. */
 function mistakeIn(i: ResolvedInstruction): string {
+  const noun = (count: number) => `it needs a vector of ${count} ${count === 1 ? "register" : "registers"}`;
+  if (i.choices.has("matrices")) {
+    const count = Number(i.choices.get("matrices")!.slice(1));
+    const [results] = i.operands;
+    const isVector = results?.kind === "vector" && results.elements.length === count;
+    return isVector ? "its address must be in brackets" : noun(count);
+  }
   for (const [index, part] of parts.entries()) {
     const operand = i.operands[index];
     const { written } = registerCounts(i, part);
@@ -182,7 +239,8 @@ function mistakeIn(i: ResolvedInstruction): string {
     ) {
       continue;
     }
-    return `it needs a vector of ${written} ${written === 1 ? "register" : "registers"}`;
+    return noun(written);
   }
-  return "it has an operand of the wrong kind";
+  const most = mostSelector(productOf(i));
+  return `its last operand must be ${most === 0 ? "0" : `a number from 0 to ${most}`}`;
 }

@@ -1,28 +1,40 @@
 /**
- * Where the threads of a warp leave the fragments of several products that are computed together.
+ * Where the threads of a warp leave the fragments of matrices of several instructions that are executed together:
+ * loads and products.
  *
  * @module
  */
+import type { CompiledInstruction } from "../instruction_form.ts";
 import { fragmentWords, type MatrixProduct, type ProductPart } from "../../tensor_cores/matrix_products.ts";
 import { mostFragmentBytes } from "../../tensor_cores/workspace.ts";
-import type { PlacedProduct } from "../../tensor_cores/product_batches.ts";
-import type { Register, ResolvedOperand } from "../../../../ptx/instructions/resolved_instruction.ts";
+import type { PlacedOperation } from "../../tensor_cores/product_batches.ts";
+import type { Register, ResolvedAddress, ResolvedOperand } from "../../../../ptx/instructions/resolved_instruction.ts";
 import type { ScalarType } from "../../../../ptx/instructions/scalar_types.ts";
 
 /** The registers of a fragment. */
-interface Fragment {
+export interface Fragment {
   readonly operands: readonly ResolvedOperand[];
   readonly type: ScalarType;
 }
 
 /** A product and its fragments. */
 export interface BatchedProduct {
+  readonly kind: "product";
   readonly product: MatrixProduct;
   readonly a: Fragment;
   readonly b: Fragment;
   readonly c: Fragment;
   readonly d: Fragment;
   readonly metadata: Fragment | undefined;
+}
+
+/** A load of matrices. */
+export interface BatchedLoad {
+  readonly kind: "load";
+  readonly instruction: CompiledInstruction;
+  readonly address: ResolvedAddress;
+  readonly results: Fragment;
+  readonly isTransposed: boolean;
 }
 
 /** A register and its place in a thread's memory for fragments. */
@@ -33,18 +45,20 @@ interface PlacedRegister {
   readonly at: number;
 }
 
-/** A planned batch of products. */
+/** A planned batch of loads and products. */
 export interface PlannedBatch {
-  readonly products: readonly PlacedProduct[];
+  readonly operations: readonly PlacedOperation[];
   /** The registers that a thread leaves. */
   readonly sources: readonly PlacedRegister[];
+  /** The loads for which a thread leaves the offset of a row in linear memory, and where. */
+  readonly rows: readonly { readonly load: BatchedLoad; readonly at: number }[];
   /** The registers that a thread takes. */
   readonly results: readonly PlacedRegister[];
   /** The size of the memory for fragments, in bytes. */
   readonly byteLength: number;
 }
 
-/** Registers that are a fragment of one or several products. */
+/** Registers that are a fragment. Fragments that consist of some of them in order are part of it. */
 interface Tuple {
   readonly fragment: Fragment;
   /** Whether the batch sets the registers before it reads them. */
@@ -52,35 +66,43 @@ interface Tuple {
   isSet: boolean;
   /** Whether the registers are elements of C or D only. */
   isAccumulator: boolean;
-  /** The index of the last product that reads the registers. */
+  /** The index of the last operation that reads the registers. */
   lastRead: number;
   at: number;
 }
 
-/** The most products that are computed together. */
-const mostProducts = 64;
+/** A fragment that is a tuple or a part of one. */
+interface Part {
+  readonly tuple: Tuple;
+  /** The offset in the tuple, in bytes. */
+  readonly offset: number;
+}
 
-/** Plans a batch: adds products as long as they can be computed together. */
+/** An operation of a batch, before its fragments have places. */
+type PlannedOperation =
+  | { readonly kind: "product"; readonly product: MatrixProduct; readonly parts: ReadonlyMap<ProductPart, Part> }
+  | { readonly kind: "load"; readonly load: BatchedLoad; readonly results: Tuple };
+
+/** The most instructions that are executed together. */
+const mostOperations = 96;
+
+/** Plans a batch: adds instructions as long as they can be executed together. */
 export class ProductPlan {
-  readonly #products: { readonly product: MatrixProduct; readonly tuples: ReadonlyMap<ProductPart, Tuple> }[] = [];
-  readonly #tuples = new Map<string, Tuple>();
-  /** The tuple of each register, for registers that the batch has read or set so far. */
+  readonly #operations: PlannedOperation[] = [];
+  readonly #tuples: Tuple[] = [];
+  /** The tuple of each register that the batch has left or set so far. */
   readonly #tupleOf = new Map<ResolvedOperand, Tuple>();
-  readonly #ids = new Map<ResolvedOperand, number>();
+  readonly #addresses = new Set<ResolvedOperand>();
   /** For each register, how often the batch reads it after it has set it. */
   readonly #reads = new Map<ResolvedOperand, number>();
   readonly #countReads: (register: Register) => number;
   #byteLength = 0;
-  /** Whether no product can be added, because the results overlap the operands. */
+  /** Whether nothing can be added, because results overlap operands. */
   #isClosed = false;
 
   /** @param countReads returns how often a function reads a register */
   constructor(countReads: (register: Register) => number = () => Infinity) {
     this.#countReads = countReads;
-  }
-
-  get size(): number {
-    return this.#products.length;
   }
 
   /** Whether the batch sets a register. */
@@ -90,115 +112,140 @@ export class ProductPlan {
 
   /** Whether the batch reads or sets a register. */
   uses(operand: ResolvedOperand): boolean {
-    return this.#tupleOf.has(operand);
+    return this.#tupleOf.has(operand) || this.#addresses.has(operand);
   }
 
   /**
-   * Adds a product. Returns false, and adds nothing, if the product must be in another batch: because it reads or sets
-   * some of the registers of a fragment, but not all of them in their order, or because there is no more memory.
+   * Adds an instruction. Returns false, and adds nothing, if the instruction must be in another batch: because it reads
+   * or sets some of the registers of a fragment, but not all of them in their order, or because there is no more memory.
    */
-  add({ product, ...fragments }: BatchedProduct): boolean {
-    if (this.#isClosed) return false;
-    const index = this.#products.length;
-    const words = fragmentWords(product);
-    const bytes = 4 * Object.values(words).reduce((sum, count) => sum + count, 0);
-    if (index > 0 && (index >= mostProducts || this.#byteLength + bytes > mostFragmentBytes)) return false;
-    const sources = (["a", "b", "c", "metadata"] as const).flatMap((part) => {
-      const fragment = fragments[part];
-      return fragment === undefined ? [] : [{ part, fragment, key: this.#keyOf(fragment) }];
-    });
-    const results = { fragment: fragments.d, key: this.#keyOf(fragments.d) };
-    const isNew = (key: string, { operands }: Fragment) =>
-      !this.#tuples.has(key) && operands.every((operand) => !this.sets(operand));
-    if (sources.some(({ key, fragment }) => !this.#tuples.has(key) && !isNew(key, fragment))) return false;
-    // A fragment that is set must not share registers with another one.
-    const accumulator = sources.find(({ part }) => part === "c")!;
-    const others = new Set(sources.filter(({ part }) => part !== "c").flatMap(({ fragment }) => fragment.operands));
-    const known = this.#tuples.get(results.key);
-    const isOfAccumulators = known === undefined || known.isAccumulator;
-    const isOther = (operand: ResolvedOperand) => {
-      const tuple = this.#tupleOf.get(operand);
-      const isShared = accumulator.key !== results.key && accumulator.fragment.operands.includes(operand);
-      return others.has(operand) || isShared || tuple !== undefined && tuple !== known;
-    };
-    const hasConflict = !isOfAccumulators || results.fragment.operands.some(isOther) ||
-      new Set(results.fragment.operands).size < results.fragment.operands.length;
-    if (hasConflict && index > 0) return false;
-    const tuples = new Map<ProductPart, Tuple>();
-    for (const { part, fragment, key } of sources) {
-      const tuple = this.#tuple(key, { fragment, isResult: false });
-      tuple.lastRead = index;
-      if (part !== "c") tuple.isAccumulator = false;
-      if (tuple.isSet) { for (const operand of fragment.operands) this.#noteRead(operand); }
-      tuples.set(part, tuple);
+  add(operation: BatchedProduct | BatchedLoad): boolean {
+    const words = operation.kind === "load"
+      ? operation.results.operands.length + 1
+      : Object.values(fragmentWords(operation.product)).reduce((sum, count) => sum + count, 0);
+    const index = this.#operations.length;
+    const isFull = index >= mostOperations || this.#byteLength + 4 * words > mostFragmentBytes;
+    if (this.#isClosed || index > 0 && isFull) return false;
+    const isAdded = operation.kind === "load" ? this.#addLoad(operation) : this.#addProduct(operation);
+    if (isAdded) this.#byteLength += 4 * words;
+    return isAdded;
+  }
+
+  #addLoad(load: BatchedLoad): boolean {
+    const { address: { base }, results } = load;
+    const isFirst = this.#operations.length === 0;
+    if (base?.kind === "register" && this.sets(base)) return false;
+    if (!isFirst && results.operands.some((operand) => this.#tupleOf.has(operand))) return false;
+    if (new Set(results.operands).size < results.operands.length) {
+      if (!isFirst) return false;
+      this.#isClosed = true;
     }
-    // A product that is alone may have any registers: its results are taken after all of its operands have been left.
-    this.#isClosed = hasConflict;
-    const key = hasConflict ? `results of ${index}` : results.key;
-    const tuple = this.#tuple(key, { fragment: results.fragment, isResult: true });
+    if (base !== undefined) this.#addresses.add(base);
+    const tuple = this.#newTuple(results, true);
+    tuple.isAccumulator = false;
     tuple.isSet = true;
-    tuples.set("d", tuple);
-    this.#products.push({ product, tuples });
-    this.#byteLength += bytes;
+    this.#operations.push({ kind: "load", load, results: tuple });
     return true;
   }
 
-  #keyOf({ operands, type }: Fragment): string {
-    const ids = operands.map((operand) => {
-      let id = this.#ids.get(operand);
-      if (id === undefined) this.#ids.set(operand, id = this.#ids.size);
-      return id;
+  #addProduct({ product, ...fragments }: BatchedProduct): boolean {
+    const index = this.#operations.length;
+    const sources = (["a", "b", "c", "metadata"] as const).flatMap((name) => {
+      const fragment = fragments[name];
+      return fragment === undefined ? [] : [{ name, fragment, part: this.#find(fragment) }];
     });
-    return `${type.name} ${ids.join(" ")}`;
-  }
-
-  #tuple(key: string, { fragment, isResult }: { fragment: Fragment; isResult: boolean }): Tuple {
-    let tuple = this.#tuples.get(key);
-    if (tuple === undefined) {
-      tuple = { fragment, isResult, isSet: false, isAccumulator: true, lastRead: -1, at: -1 };
-      this.#tuples.set(key, tuple);
-      for (const operand of fragment.operands) this.#tupleOf.set(operand, tuple);
+    const isMixed = ({ fragment, part }: typeof sources[number]) =>
+      part === undefined && fragment.operands.some((operand) => this.sets(operand));
+    if (sources.some(isMixed)) return false;
+    // A fragment that is set must not share registers with another one.
+    const { operands: results } = fragments.d;
+    const known = this.#find(fragments.d);
+    const isWhole = known === undefined || known.tuple.fragment.operands.length === results.length;
+    const others = new Set(
+      sources.filter(({ fragment }) => !isSame(fragment, fragments.d)).flatMap(({ fragment }) => fragment.operands),
+    );
+    const isAlsoOperand = sources.some(({ name, fragment }) => name !== "c" && isSame(fragment, fragments.d));
+    const hasConflict = !isWhole || isAlsoOperand || known?.tuple.isAccumulator === false ||
+      results.some((operand) => others.has(operand) || known === undefined && this.#tupleOf.has(operand)) ||
+      new Set(results).size < results.length;
+    if (hasConflict && index > 0) return false;
+    const parts = new Map<ProductPart, Part>();
+    for (const { name, fragment, part } of sources) {
+      const found = part ?? this.#find(fragment) ?? { tuple: this.#newTuple(fragment, false), offset: 0 };
+      found.tuple.lastRead = index;
+      if (name !== "c") found.tuple.isAccumulator = false;
+      if (found.tuple.isSet) {
+        for (const operand of fragment.operands) this.#reads.set(operand, (this.#reads.get(operand) ?? 0) + 1);
+      }
+      parts.set(name, found);
     }
-    return tuple;
+    // An instruction that is alone may have any registers: its results are taken after its operands have been left.
+    this.#isClosed = hasConflict;
+    const target = hasConflict ? undefined : this.#find(fragments.d)?.tuple;
+    const tuple = target ?? this.#newTuple(fragments.d, true);
+    tuple.isSet = true;
+    parts.set("d", { tuple, offset: 0 });
+    this.#operations.push({ kind: "product", product, parts });
+    return true;
   }
 
-  #noteRead(operand: ResolvedOperand): void {
-    this.#reads.set(operand, (this.#reads.get(operand) ?? 0) + 1);
+  /** Finds a fragment among the tuples. */
+  #find({ operands, type }: Fragment): Part | undefined {
+    const [first] = operands;
+    const tuple = first && this.#tupleOf.get(first);
+    if (tuple === undefined || tuple.fragment.type !== type) return undefined;
+    const begin = tuple.fragment.operands.indexOf(first!);
+    const isPart = operands.every((operand, index) => tuple.fragment.operands[begin + index] === operand);
+    return isPart ? { tuple, offset: begin * type.bits / 8 } : undefined;
+  }
+
+  #newTuple(fragment: Fragment, isResult: boolean): Tuple {
+    const tuple: Tuple = { fragment, isResult, isSet: false, isAccumulator: true, lastRead: -1, at: -1 };
+    this.#tuples.push(tuple);
+    for (const operand of fragment.operands) this.#tupleOf.set(operand, tuple);
+    return tuple;
   }
 
   /** Assigns places to all fragments. */
   finish(): PlannedBatch {
     let end = 0;
-    const place = (tuple: Tuple) => {
-      if (tuple.at >= 0) return;
-      tuple.at = end;
-      end += bytesOf(tuple);
+    const reserve = (bytes: number) => {
+      end += bytes;
+      return end - bytes;
     };
-    const products = this.#products.map(({ product, tuples }, index): PlacedProduct => {
-      const source = (part: "a" | "b" | "c") => {
-        const tuple = tuples.get(part)!;
-        place(tuple);
-        return tuple.at;
+    const place = (tuple: Tuple) => {
+      if (tuple.at < 0) tuple.at = reserve(bytesOf(tuple));
+      return tuple.at;
+    };
+    const rows: { readonly load: BatchedLoad; readonly at: number }[] = [];
+    const operations = this.#operations.map((operation, index): PlacedOperation => {
+      if (operation.kind === "load") {
+        const { load, results } = operation;
+        const row = reserve(4);
+        rows.push({ load, at: row });
+        const { isTransposed, results: { operands } } = load;
+        return { kind: "load", matrices: operands.length, isTransposed, row, at: place(results) };
+      }
+      const { product, parts } = operation;
+      const at = (name: ProductPart) => {
+        const part = parts.get(name);
+        return part === undefined ? 0 : place(part.tuple) + part.offset;
       };
-      const c = tuples.get("c")!, d = tuples.get("d")!;
-      const [a, b] = [source("a"), source("b")];
-      source("c");
-      const metadata = tuples.get("metadata");
-      if (metadata !== undefined) place(metadata);
+      const places = { a: at("a"), b: at("b"), c: at("c"), metadata: at("metadata") };
+      const { tuple: c } = parts.get("c")!, { tuple: d } = parts.get("d")!;
       // D takes the place of a C that nobody needs any more.
       const isFree = c.lastRead === index && c.isAccumulator && bytesOf(c) === bytesOf(d) &&
         (!c.isSet || c !== d && this.#isDead(c));
       if (d.at < 0 && isFree) d.at = c.at;
-      else place(d);
-      return { product, places: { a, b, c: c.at, d: d.at, metadata: metadata?.at ?? 0 } };
+      return { kind: "product", product, places: { ...places, d: place(d) } };
     });
-    const tuples = [...this.#tuples.values()];
     const placed = ({ fragment: { operands, type }, at }: Tuple): PlacedRegister[] =>
       operands.map((operand, index) => ({ operand, type, at: at + type.bits / 8 * index }));
     return {
-      products,
-      sources: tuples.filter(({ isResult }) => !isResult).flatMap(placed),
-      results: tuples.filter((tuple) => tuple.isSet && !this.#isDead(tuple)).flatMap(placed),
+      operations,
+      rows,
+      sources: this.#tuples.filter(({ isResult }) => !isResult).flatMap(placed),
+      results: this.#tuples.filter((tuple) => tuple.isSet && !this.#isDead(tuple)).flatMap(placed),
       byteLength: end,
     };
   }
@@ -209,6 +256,10 @@ export class ProductPlan {
       return operand.kind === "register" && this.#countReads(operand) === (this.#reads.get(operand) ?? 0);
     });
   }
+}
+
+function isSame(a: Fragment, b: Fragment): boolean {
+  return a.operands.length === b.operands.length && a.operands.every((operand, index) => operand === b.operands[index]);
 }
 
 function bytesOf({ fragment: { operands, type } }: Tuple): number {
