@@ -133,8 +133,8 @@ export const warpgroupForms: readonly string[] = [
       `wgmma.mma_async.sp.sync.aligned.m64n${n}k32.f32.f16.f16 ${words} selector:${index % 2}`,
     ];
   }),
-  ...[1, 3, 6].map((base) => `wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 a:128 b:128 base:${base}`),
   "wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16 a:128 b:128 zero",
   "wgmma.mma_async.sync.aligned.m64n16k16.f16.f16.f16 a:registers b:128 b:negated",
   "wgmma.mma_async.sync.aligned.m64n24k32.s32.s8.s8 a:32 b:32 zero",
+  ...[1, 3, 6].map((base) => `wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 a:128 b:128 base:${base}`),
 ].map((text) => text.replace(/ +/g, " ").trim());

@@ -1,17 +1,17 @@
 // Records what tensor cores compute: deno run -A tests/compiler/tensor_cores/record.ts FOLDER [--driver cuda]
-// [--elements 1000000] [--only TEXT] [--compare FILE]
+// [--elements 1000000] [--only TEXT] [--compare FILE] [--warpgroup]
 //
 // Writes products.json to FOLDER, with the hashes of all instructions' results; it belongs beside this file. Also writes
 // products.bin, which has the results of the first problems of each class and locates differences, and is not kept.
 // With --compare, prints the instructions and classes whose hashes differ from those in FILE. With --only, records only
-// the instructions that contain TEXT.
+// the instructions that contain TEXT. With --warpgroup, records wgmma instead of mma and wmma.
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { Buffer } from "node:buffer";
 import process from "node:process";
 import { parseArgs } from "node:util";
 import { open } from "../../../mod.ts";
 import { classes, Random } from "./inputs.ts";
-import { forms, fragmentForms } from "./forms.ts";
+import { forms, fragmentForms, warpgroupForms } from "./forms.ts";
 import { formOf } from "./problems.ts";
 import { programOf } from "./program.ts";
 import { multiplyKernel, type ProductType, productTypes, randomElements } from "./kernels.ts";
@@ -27,6 +27,7 @@ const { values: options, positionals: [folder] } = parseArgs({
     elements: { type: "string", default: "1000000" },
     only: { type: "string", default: "" },
     compare: { type: "string" },
+    warpgroup: { type: "boolean", default: false },
   },
   allowPositionals: true,
 });
@@ -56,11 +57,14 @@ const elements = Number(options.elements);
 const hashes: Record<string, RecordedHashes> = {};
 const results: Uint8Array[] = [];
 let differences = 0;
-for (const text of [...forms, ...fragmentForms].filter((text) => text.includes(options.only))) {
+const recorded = options.warpgroup ? warpgroupForms : [...forms, ...fragmentForms];
+for (const text of recorded.filter((text) => text.includes(options.only))) {
   const { outputs } = programOf(formOf(text));
+  // Products of a warpgroup are large.
+  const keptWords = options.warpgroup ? 512 : outputs * kept;
   const onResults = (words: Uint32Array) => {
     const { buffer, byteOffset } = words;
-    results.push(new Uint8Array(buffer.slice(byteOffset, byteOffset + 4 * outputs * kept)));
+    results.push(new Uint8Array(buffer.slice(byteOffset, byteOffset + 4 * keptWords)));
   };
   try {
     const found = hashes[text] = await hashesOf(text, run, { elements, onResults });
@@ -79,7 +83,7 @@ for (const text of [...forms, ...fragmentForms].filter((text) => text.includes(o
   }
 }
 const large: Partial<Record<ProductType, string>> = {};
-for (const type of Object.keys(productTypes) as ProductType[]) {
+for (const type of options.warpgroup ? [] : Object.keys(productTypes) as ProductType[]) {
   const found = large[type] = hashOf(await largeProduct(type));
   const expected = before?.large[type];
   if (expected === undefined || expected === found) continue;
