@@ -1,0 +1,65 @@
+/** A product of large matrices by `wgmma`, with a pipeline of tiles that tensor maps load. */
+import { assertEquals } from "@std/assert";
+import { testOnEachDriver } from "../support/drivers.ts";
+import { isLong } from "../support/test.ts";
+import { Random } from "../compiler/tensor_cores/inputs.ts";
+import { type ProductType, productTypes, randomElements } from "../compiler/tensor_cores/kernels.ts";
+import { formOf, type Problem } from "../compiler/tensor_cores/problems.ts";
+import { warpgroupElement } from "../compiler/tensor_cores/warpgroup.ts";
+import {
+  warpgroupMultiplyKernel,
+  warpgroupSharedBytes,
+  warpgroupTypes,
+} from "../compiler/tensor_cores/warpgroup_kernel.ts";
+
+/** The number of elements that are compared with the reference. */
+const compared = isLong ? 400 : 30;
+
+for (const type of isLong ? Object.keys(productTypes) as ProductType[] : ["f16"] as const) {
+  testOnEachDriver(
+    `a pipelined product of large matrices of ${type} is that of tensor cores, to the bit`,
+    async (cuda) => {
+      const gpu = cuda.device(0);
+      const [major] = gpu.computeCapability;
+      if (major !== 9) return;
+      const [m, n, tiles] = [64, 128, 4];
+      const { bytes, result } = productTypes[type];
+      const k = 128 * tiles / bytes;
+      const random = new Random(21);
+      const a = randomElements(random, type, m * k), b = randomElements(random, type, n * k);
+      using pool = gpu.createPool();
+      using module = gpu.loadModule(warpgroupMultiplyKernel(type));
+      using left = pool.allocateArray(Uint8Array, { shape: [m, 128 * tiles] });
+      using right = pool.allocateArray(Uint8Array, { shape: [n, 128 * tiles] });
+      using out = pool.allocate(4 * m * n);
+      left.copyFrom(new Uint8Array(a.buffer));
+      right.copyFrom(new Uint8Array(b.buffer));
+      const [first, second] = [left, right].map((array) =>
+        gpu.createTensorMap(array, { box: [64, 128], swizzle: "128B" })
+      );
+      module.kernel("multiply").launch(
+        { grid: [n / 64, m / 64], block: 256, sharedMemoryBytes: warpgroupSharedBytes },
+        ...[first!, second!, out, n, tiles],
+      );
+      const found = await out.read(Uint32Array);
+      const form = formOf(`wgmma.mma_async.sync.aligned.${warpgroupTypes[type]}`);
+      const step = Math.floor(m * n / compared);
+      for (let at = random.below(step); at < m * n; at += step) {
+        const row = Math.floor(at / n), column = at % n;
+        let c = 0;
+        for (let along = 0; along < k; along += form.k) {
+          const part = (array: typeof a, line: number) =>
+            Uint32Array.from(array.subarray(line * k + along).subarray(0, form.k));
+          const problem: Problem = {
+            a: part(a, row),
+            b: part(b, column),
+            c: Uint32Array.of(c),
+            places: new Uint8Array(),
+          };
+          c = warpgroupElement({ ...form, m: 1, n: 1 }, problem, 0);
+        }
+        assertEquals(found[at], c, `element ${at} of ${result}`);
+      }
+    },
+  );
+}
