@@ -154,9 +154,10 @@ export function bytesOfPlace(place: number): number {
   return 1 << (place >>> placeBytesShift);
 }
 
-/** Returns an encoded {@linkcode FaultPlace} with another operation. */
-export function withOperation(place: number, operation: FaultPlace["operation"]): number {
-  return place & ~(3 << lineBits) | accessOperations.indexOf(operation) << lineBits;
+/** Returns an encoded {@linkcode FaultPlace} with another operation and size. */
+export function withAccess(place: number, { operation, bytes }: Pick<FaultPlace, "operation" | "bytes">): number {
+  const others = place & 2 ** placeBytesShift - 1 & ~(3 << lineBits);
+  return Math.log2(bytes) << placeBytesShift | accessOperations.indexOf(operation) << lineBits | others;
 }
 
 /** Returns the operation of an encoded {@linkcode FaultPlace}, as an index of `accessOperations`. */

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { decodePlace, faultKind, shadowOffset, withOperation } from "../abi/addresses.ts";
+import { decodePlace, faultKind, shadowOffset, withAccess } from "../abi/addresses.ts";
 import { type HostFunctions, originSpaces } from "../abi/host_functions.ts";
 import { exchangeWords } from "../abi/textures.ts";
 import { tensorOperations } from "../abi/tensor_map.ts";
@@ -264,8 +264,8 @@ export function tensorCopyFunction(
       cluster: { base, table },
       site: { place: decodePlace(place), thread },
       shadowOffset: running?.initialization === undefined ? undefined : shadowOffset,
-      onAccess: running && ((offset, isShared) => {
-        const access = withOperation(place, isShared === isLoad ? "write" : "read");
+      onAccess: running && ((offset, bytes, isShared) => {
+        const access = withAccess(place, { operation: isShared === isLoad ? "write" : "read", bytes });
         if (!isShared) running.access(offset, access, thread);
         running.orderedAccess(offset, access, thread, 0);
       }),

@@ -53,8 +53,8 @@ export interface TensorCopyContext {
   readonly cluster: { readonly base: number; readonly table: number };
   /** The code location and the thread, for reports of faults. */
   readonly site: Pick<FaultReport, "place" | "thread">;
-  /** Called for each 16 bytes or less that are accessed. `isShared` says in which memory. */
-  readonly onAccess?: ((offset: number, isShared: boolean) => void) | undefined;
+  /** Called for each 16 bytes or less that are accessed, at a multiple of their number. `isShared` says in which memory. */
+  readonly onAccess?: ((offset: number, bytes: number, isShared: boolean) => void) | undefined;
   /** The distance from a byte to the byte of its shadow, which is copied, too. Undefined without shadows. */
   readonly shadowOffset?: number | undefined;
 }
@@ -318,7 +318,9 @@ class GlobalRows {
       }
     }
     if (onAccess !== undefined) {
-      for (let at = 0; at < byteLength; at += chunkBytes) onAccess(offset + at, false);
+      const bits = offset | byteLength | chunkBytes;
+      const step = bits & -bits;
+      for (let at = 0; at < byteLength; at += step) onAccess(offset + at, step, false);
     }
     return offset;
   }
@@ -398,7 +400,7 @@ function sharedRange(box: Box, { operation, shared }: TensorCopy, context: Tenso
   };
   const report = (at: number, row: Uint8Array, shadow: number) => {
     if (onAccess === undefined || shadow !== 0) return;
-    for (let part = 0; part < row.length; part += chunkBytes) onAccess(offsetOf(at + part), true);
+    for (let part = 0; part < row.length; part += chunkBytes) onAccess(offsetOf(at + part), chunkBytes, true);
   };
   return {
     write(at, row, shadow) {

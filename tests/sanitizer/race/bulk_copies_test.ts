@@ -1,0 +1,63 @@
+/** Races with asynchronous copies: reads that do not wait for a barrier, and writes that do not wait for reads. */
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import { open, type SanitizerReport } from "../../../mod.ts";
+import { test } from "../../support/test.ts";
+
+/** The reports of a kernel of two warps around a body. `%r0` is the thread, \`%p1\` is false in the first. */
+async function reportsOf(body: string, { cluster = 1 } = {}): Promise<readonly string[]> {
+  const reports: SanitizerReport[] = [];
+  using cuda = open({ driver: "software", sanitize: ["race"], onReport: (report) => reports.push(report) });
+  const gpu = cuda.device(0);
+  using pool = gpu.createPool();
+  using memory = pool.allocate(1024);
+  memory.fill(1);
+  using module = gpu.loadModule(`.version 8.1
+.target sm_90
+.address_size 64
+.visible .entry test(.param .u64 out) {
+  .reg .pred %p<4>; .reg .b32 %r<20>; .reg .b64 %rd<10>;
+  .shared .align 128 .b8 sm[256]; .shared .align 8 .b64 bar;
+  ld.param.u64 %rd1, [out]; mov.u32 %r0, %tid.x; setp.ne.u32 %p1, %r0, 0; mov.u32 %r1, sm; shl.b32 %r2, %r0, 2;
+  add.u32 %r2, %r1, %r2; mul.wide.u32 %rd2, %r0, 4; add.u64 %rd2, %rd1, %rd2;
+  @!%p1 mbarrier.init.shared.b64 [bar], 1;
+  fence.mbarrier_init.release.cluster;
+  bar.sync 0;
+  ${body}
+  ret;
+}`);
+  module.kernel("test").launch({ grid: cluster, block: 64, cluster }, memory);
+  await memory.read(Uint8Array);
+  return reports.map(({ message }) => message);
+}
+
+const copy = `
+  @%p1 bra COPIED;
+  mbarrier.arrive.expect_tx.shared.b64 _, [bar], 256;
+  cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [sm], [%rd1], 256, [bar];
+COPIED:`;
+const wait = `
+WAIT:
+  mbarrier.try_wait.parity.shared.b64 %p2, [bar], 0;
+  @!%p2 bra WAIT;`;
+const use = "ld.shared.u32 %r3, [%r2]; st.global.u32 [%rd2+512], %r3;";
+
+test("threads that wait at the barrier may read what a bulk copy has written", async () => {
+  assertEquals(await reportsOf(`${copy}${wait} ${use}`), []);
+});
+
+test("threads that do not wait for a bulk copy race with it", async () => {
+  const reports = await reportsOf(`${copy} ${use}`);
+  assertEquals(reports.length, 1);
+  assertStringIncludes(reports[0]!, "writes at PTX line 15");
+  assertStringIncludes(reports[0]!, "reads at PTX line 16");
+});
+
+const barrier = "barrier.cluster.arrive.release; barrier.cluster.wait.acquire;";
+/** Stores to the other block of the cluster. */
+const store = `
+  mov.u32 %r4, %cluster_ctarank; xor.b32 %r4, %r4, 1; mapa.shared::cluster.u32 %r5, %r2, %r4;
+  st.shared::cluster.u32 [%r5], %r0;`;
+
+test("blocks of a cluster that wait for each other may use each other's shared memory", async () => {
+  assertEquals(await reportsOf(`${barrier} ${store} ${barrier} ${use} ${barrier}`, { cluster: 2 }), []);
+});
