@@ -122,6 +122,7 @@ function instead(source: unknown): string {
     return `, such as new ${typeof source[0] === "bigint" ? "BigInt64Array" : "Float32Array"}(array)`;
   }
   if (typeof source === "string") return ", such as new TextEncoder().encode(string)";
+  if (typeof source === "object" && source !== null && "copyTo" in source) return ", or use its copyTo";
   const isBody = typeof source === "object" && source !== null && "arrayBuffer" in source;
   return isBody ? ", such as await source.arrayBuffer()" : "";
 }

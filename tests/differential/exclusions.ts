@@ -71,6 +71,10 @@ export const exclusions: readonly Exclusion[] = [
       "they need whole warps, and rows in shared memory: tests/compiler/matrices_test.ts follows the manual, and " +
       "Triton's kernels in tests/corpus use them",
   },
+  {
+    opcodes: ["mma", "wmma", "wgmma"],
+    reason: "they need whole warps: tests/compiler/tensor_cores has every form, with results that a GPU recorded",
+  },
   { opcodes: ["cp", "tensormap"], reason: "memory: copies and prefetches do not change the bits" },
   {
     opcodes: ["red"],

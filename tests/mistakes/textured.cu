@@ -1,4 +1,4 @@
-// One kernel of three reads a texture, which the software device does not have.
+// A kernel that reads a texture, and two that do not.
 extern "C" __global__ void brighten(float* image, float by) { image[threadIdx.x] += by; }
 
 extern "C" __global__ void resample(cudaTextureObject_t image, float* out) {

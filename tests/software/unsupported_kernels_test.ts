@@ -56,25 +56,32 @@ test("a kernel that the software device cannot run is refused by name, line and 
   using module = cuda.device(0).loadModule(
     header + ".global .texref image;\n.global .align 4 .u32 seven = 7;\n" +
       kernel("first", "ld.global.u32 %r, [seven];") +
+      kernel("inspect", "brkpt;") +
       kernel("blur", "tex.2d.v4.f32.f32 {%f0, %f1, %f2, %f3}, [image, {%f4, %f4}];") +
       kernel("last", "mov.u32 %r, 3;"),
   );
-  assertEquals(module.kernelNames, ["first", "blur", "last"]);
+  assertEquals(module.kernelNames, ["first", "inspect", "blur", "last"]);
   for (let time = 0; time < 2; time++) {
-    const error = assertThrows(() => module.kernel("blur"), CudaError);
+    const error = assertThrows(() => module.kernel("inspect"), CudaError);
     assertEquals([error.code, error.call], ["cudaErrorNotSupported", "cuModuleGetFunction"]);
-    assertStringIncludes(error.message, 'Cannot get the kernel "blur" of the module on device 0: ');
+    assertStringIncludes(error.message, 'Cannot get the kernel "inspect" of the module on device 0: ');
     assertStringIncludes(
       error.message,
-      'Line 16: cannot compile "tex.2d.v4.f32.f32": poolpass has no textures and surfaces ' +
-        "(the software device runs 2 of the module's 3 kernels); let it read a buffer",
+      'Line 16: cannot compile "brkpt": there is no debugger to stop for ' +
+        "(the software device runs 2 of the module's 4 kernels); run this kernel on a GPU",
+    );
+    // A texture reference would read nothing on a GPU, either.
+    assertStringIncludes(
+      assertThrows(() => module.kernel("blur"), CudaError).message,
+      'Line 4: cannot declare "image": variables of type ".texref" are not supported ' +
+        "(the software device runs 2 of the module's 4 kernels); let it take a texture object, and give it a CudaTexture",
     );
     assertEquals(resultOf(module, { cuda, name: "first" }), 7);
     assertEquals(resultOf(module, { cuda, name: "last" }), 3);
   }
   // The types of parameters do not make it supported.
   assertEquals(
-    assertThrows(() => module.kernel("blur", { parameters: ["u64"] }), CudaError).code,
+    assertThrows(() => module.kernel("inspect", { parameters: ["u64"] }), CudaError).code,
     "cudaErrorNotSupported",
   );
   assertEquals(module.getGlobal("seven").readSync(Uint32Array), Uint32Array.of(7));
@@ -176,7 +183,7 @@ test("what is not PTX refuses the module, even behind what is only not supported
     const [bad, line] of [
       [kernel("bad", "brkpt; frobnicate.u32 %r;"), 7],
       [kernel("bad", "tcgen05.wait::ld.sync.aligned;\nmov.u32 %r, %undeclared;"), 8],
-      [kernel("bad", "tex.1d.v4.f32.f32 {%f0}, [%rd0, {%f1}];\nadd.f33 %r, %r, %r;"), 8],
+      [kernel("bad", "multimem.red.add.u32 [%rd0], %r;\nadd.f33 %r, %r, %r;"), 8],
       [".func f() { brkpt;\nfrobnicate; }\n" + kernel("bad", "call f;"), 5],
       [kernel("bad", "brkpt;") + kernel("bad", "brkpt;"), 11],
       [kernel("bad", "brkpt;") + "\n.shared .u32 x; .shared .u32 x;", 12],

@@ -339,7 +339,9 @@ export class CudaArray implements Disposable {
       height: this.height - y,
       depth: this.depth - z,
     };
-    this.#checkInside([x, y, z], { width: 0, height: 1, depth: 1 });
+    if (x >= this.width || y >= this.height || z >= this.depth) {
+      throw new RangeError(`Cannot copy to (${x}, ${y}, ${z}) of an array: it has ${extentsText(this)} elements`);
+    }
     const wanted = size.width * size.height * size.depth;
     if (byteLength !== wanted) {
       const from = x === 0 && y === 0 && z === 0 ? "" : ` from (${x}, ${y}, ${z}) on`;

@@ -5,6 +5,8 @@
  */
 import { noteHostRead } from "../../sanitizer/notifications.ts";
 import type { Allocation } from "../../memory/allocation.ts";
+import { CudaArray } from "../../memory/arrays/cuda_array.ts";
+import { CudaMipmappedArray } from "../../memory/arrays/mipmapped_array.ts";
 import { allocationOf, type DeviceBuffer } from "../../memory/device_buffer.ts";
 import { allocationOfRows, PitchedArray } from "../../memory/pitched_array.ts";
 import { HostBuffer, sessionOfHost } from "../../memory/transfers/host_buffer.ts";
@@ -15,7 +17,7 @@ import type { ParameterType } from "../../ptx/kernel_signature.ts";
 import type { Session } from "../../session.ts";
 import { errorOfAnotherCuda, whatIs } from "../../support/validation.ts";
 import { countOf } from "../../support/printing.ts";
-import { bytesOfTensorMap, type TensorMap } from "./tensor_map.ts";
+import { bytesOfTensorMap, TensorMap } from "./tensor_map.ts";
 import { TypeError } from "../../support/program_errors.ts";
 
 /** A `CudaTexture` or a `CudaSurface`, whose handle a kernel gets. */
@@ -24,8 +26,8 @@ export type TextureArgument =
   | { readonly unsafeHandle: bigint; readonly array: object };
 
 /**
- * An argument of a kernel: an object with an address for a pointer, such as a buffer; a texture or surface; a number, bigint or boolean for a
- * scalar; a view of exactly the right size for an aggregate; a tensor map for a `CUtensorMap`.
+ * An argument of a kernel: an object with an address for a pointer, such as a buffer; a texture or surface; a number,
+ * bigint or boolean for a scalar; a view of exactly the right size for an aggregate; a tensor map for a `CUtensorMap`.
  */
 export type KernelArgument =
   | { readonly address: bigint }
@@ -348,6 +350,12 @@ export function adviceFor(argument: unknown, kind: "word" | "struct" | "scalar",
   if ("then" in argument && typeof argument.then === "function") return "; await the promise first";
   if (argument instanceof HostBuffer || argument instanceof PitchedArray || allocationOf(argument) !== undefined) {
     return "; the arguments may be in another order than the parameters";
+  }
+  if (argument instanceof CudaArray || argument instanceof CudaMipmappedArray) {
+    return "; an array has no address: pass a texture or a surface of it";
+  }
+  if (argument instanceof TensorMap) {
+    return "; a tensor map is a parameter of 128 bytes, const __grid_constant__ CUtensorMap";
   }
   if (kind === "struct") return "; describe the fields with struct({ ... }), and call that with their values";
   if (!isWord || "address" in argument) return "";

@@ -11,7 +11,7 @@ import { PitchedArray } from "../../memory/pitched_array.ts";
 import { dtypeOfType } from "../../memory/dtypes.ts";
 import type { Session } from "../../session.ts";
 import { cannot } from "../../support/driver_errors.ts";
-import { printAs } from "../../support/printing.ts";
+import { countOf, printAs } from "../../support/printing.ts";
 import {
   checkNumber,
   checkOptions,
@@ -137,6 +137,7 @@ const options: KnownOptions<TensorMapOptions> = {
     l2Promotion: true,
     fill: true,
   },
+  required: "an object, such as { box: [64, 64] }",
 };
 const pixelOptions: KnownOptions<PixelBoxOptions> = {
   action: "create a tensor map",
@@ -299,7 +300,7 @@ function checkSizes(
 ): void {
   if (!Array.isArray(sizes) || sizes.length !== count) {
     const given = Array.isArray(sizes) ? `[${sizes.join(", ")}]` : whatIs(sizes);
-    throw new TypeError(`Cannot use ${given} as a tensor map's ${what}: give an array of ${count} numbers`);
+    throw new TypeError(`Cannot use ${given} as a tensor map's ${what}: give an array of ${countOf(count, "number")}`);
   }
   for (const size of sizes) {
     checkNumber(size, `a number of the ${what}`);

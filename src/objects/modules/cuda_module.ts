@@ -224,8 +224,10 @@ export class CudaModule<Kernels extends { [Name in keyof Kernels]: readonly Kern
         throw cannot(
           `get the kernel "${name}" of the module on device ${this.#device.ordinal}`,
           error,
-          // A kernel that needs a texture cannot run on a GPU either, because this library cannot create textures.
-          /textures and surfaces/.test(error.message) ? "let it read a buffer" : "run this kernel on a GPU",
+          // On a GPU, too, this library binds nothing to a texture reference.
+          /"\.(tex|sampler|surf)ref"/.test(error.message)
+            ? "let it take a texture object, and give it a CudaTexture or CudaSurface"
+            : "run this kernel on a GPU",
         );
       }
       const hint = this.kernelNames.length === 0 ? manglingHint : this.#suggestKernel(name);

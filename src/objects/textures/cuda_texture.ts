@@ -20,7 +20,7 @@ import { allocationOfRows, PitchedArray } from "../../memory/pitched_array.ts";
 import type { Session } from "../../session.ts";
 import { cloneRefusal, openInWorker } from "../../support/cloning.ts";
 import { cannot, ignoreLoss } from "../../support/driver_errors.ts";
-import { printAs } from "../../support/printing.ts";
+import { countOf, printAs } from "../../support/printing.ts";
 import { RangeError, ReferenceError, TypeError } from "../../support/program_errors.ts";
 import {
   checkNumber,
@@ -303,9 +303,9 @@ function viewOf(
   checkChannels(viewChannels, "view an array");
   if (channelBytes(viewFormat) * viewChannels !== channelBytes(format) * channels) {
     throw new RangeError(
-      `Cannot view elements of ${
-        channelBytes(format) * channels
-      } bytes as "${viewFormat}" with ${viewChannels} channels`,
+      `Cannot view elements of ${channelBytes(format) * channels} bytes as "${viewFormat}" with ${
+        countOf(viewChannels, "channel")
+      }`,
     );
   }
   if (viewFormat.includes("norm")) {

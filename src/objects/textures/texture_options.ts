@@ -57,11 +57,13 @@ export interface TextureView {
   format?: ArrayFormat;
   /** The number of channels of `format`. Defaults to the array's. */
   channels?: 1 | 2 | 4;
-  /** The first and the last mipmap level that the texture has. Default to all. */
+  /** The first mipmap level that the texture has. Defaults to 0. */
   firstLevel?: number;
+  /** The last mipmap level that the texture has. Defaults to the array's last one. */
   lastLevel?: number;
-  /** The first and the last layer that the texture has. Default to all. */
+  /** The first layer that the texture has. Defaults to 0. */
   firstLayer?: number;
+  /** The last layer that the texture has. Defaults to the array's last one. */
   lastLayer?: number;
 }
 

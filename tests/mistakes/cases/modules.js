@@ -97,14 +97,22 @@ mistake("PTX without its header", ({ gpu, saxpyPtx }) => {
   gpu.loadModule(saxpyPtx.slice(saxpyPtx.indexOf(".visible")));
 });
 
-printing("a module with one kernel that cannot run", ({ gpu, texturedPtx }) => {
-  const module = gpu.loadModule(texturedPtx);
-  console.log(module.kernel("brighten").name); // which reads no texture
+printing("a module with one kernel that cannot run", ({ gpu, debuggedPtx }) => {
+  const module = gpu.loadModule(debuggedPtx);
+  console.log(module.kernel("brighten").name); // which has no breakpoint
 });
 
-mistake("the kernel that cannot run", ({ gpu, texturedPtx }) => {
-  const module = gpu.loadModule(texturedPtx);
-  module.kernel("resample");
+mistake("the kernel that cannot run", ({ gpu, debuggedPtx }) => {
+  const module = gpu.loadModule(debuggedPtx);
+  module.kernel("inspect");
+});
+
+mistake("a kernel with a texture reference", ({ gpu, saxpyPtx }) => {
+  const module = gpu.loadModule(
+    saxpyPtx.replace(".visible .entry", ".global .texref image;\n.visible .entry")
+      .replace("ret;", "{ .reg .f32 %t<5>; tex.1d.v4.f32.f32 {%t0, %t1, %t2, %t3}, [image, {%t4}]; } ret;"),
+  );
+  module.kernel("saxpy");
 });
 
 mistake("a path and a name, as for CuPy's RawModule", ({ gpu }) => {

@@ -34,7 +34,7 @@ test("a block of a kernel's code ends where its threads may go elsewhere: behind
 
 test("an instruction that is not known is taken to set its first operand, unless that is an address", () => {
   const { analysis, registers } = codeOf(
-    "wgmma.frob.b32 %r3, %r1; wgmma.frob.b32 [%rd0], %r1; st.global.b32 [%rd1], %r3; ret;",
+    "tcgen05.frob.b32 %r3, %r1; tcgen05.frob.b32 [%rd0], %r1; st.global.b32 [%rd1], %r3; ret;",
   );
   assertEquals([...registers].map(([{ name }, index]) => [name, index]), [
     ["%r3", 0],
@@ -45,8 +45,8 @@ test("an instruction that is not known is taken to set its first operand, unless
   assertEquals(
     analysis.instructions.map(({ form, text, operands }) => [text, form.hasResult, operands.map(({ kind }) => kind)]),
     [
-      ["wgmma.frob.b32", true, ["register", "register"]],
-      ["wgmma.frob.b32", false, ["address", "register"]],
+      ["tcgen05.frob.b32", true, ["register", "register"]],
+      ["tcgen05.frob.b32", false, ["address", "register"]],
       ["st.global.b32", false, ["address", "register"]],
       ["ret", false, []],
     ],
@@ -55,7 +55,7 @@ test("an instruction that is not known is taken to set its first operand, unless
 
 test("an operand that is not understood is unknown, and the others of its instruction are known", () => {
   const { analysis, bases } = codeOf(
-    "tex.2d.v4.f32.f32 {%r0, %r1, %r2, %r3}, [image, {%r1, %r2}]; mov.u64 %rd0, table; ret;",
+    "tcgen05.frob.b32 {%r0, %r1, %r2, %r3}, [image, {%r1, %r2}]; mov.u64 %rd0, table; ret;",
     ".extern .func table;",
   );
   assertEquals(analysis.instructions.map(({ operands }) => operands.map(({ kind }) => kind)), [
