@@ -50,7 +50,7 @@ const space = 0, a = 1, b = 2, first = 3, c = 4, d = 5;
 
 /**
  * Returns a function that computes a block. Its parameters are the workspace, the offsets of A and B, the index of the
- * block's first element in rows of A, the offsets of C and D (which may be equal), and the flags of the operands.
+ * block's first element in rows of A, the offsets of C and D, which must not overlap, and the flags of the operands.
  */
 export function blockFunction(functions: WarpFunctions, block: ProductBlock): number {
   return functions.indexOf(`block ${JSON.stringify(block)}`, () => {
@@ -61,33 +61,28 @@ export function blockFunction(functions: WarpFunctions, block: ProductBlock): nu
     const variant = (range: "narrow" | "wide") =>
       functions.indexOf(`${range} ${JSON.stringify(block)}`, () => new BlockWriter(block, range).write());
     const isSpecial = f.local();
-    code.get(space).get(c).call(
-      functions.indexOf(`finite ${block.c} ${block.m * block.n}`, () => writeIsSpecial(block)),
-    );
-    code.get(flags).ops("i32Or").i32(operandFlags.special).ops("i32And").set(isSpecial);
     const callWith = (index: number) => {
       for (const parameter of [space, a, b, first, c, d]) code.get(parameter);
       code.call(index);
     };
-    // Where C and D are the same, the elements that are not finite must be found first.
-    code.get(isSpecial).ifUnlikely();
-    callWith(special);
-    code.end();
-    code.get(flags).i32(operandFlags.wide).ops("i32And").ifUnlikely();
+    code.get(flags).i32(operandFlags.wide).ops("i32And").ifUnlikely("i32");
     callWith(variant("wide"));
     code.else();
     callWith(variant("narrow"));
-    code.end();
+    code.end().get(flags).i32(operandFlags.special).ops("i32And", "i32Or").set(isSpecial);
     code.get(isSpecial).ifUnlikely();
+    callWith(special);
     code.get(space).get(d).call(functions.indexOf(`replace ${block.m * block.n}`, () => writeReplacement(block)));
     code.end();
     return f.finish();
   });
 }
 
-/** Writes the sums of a block's products. */
+/** Writes the sums of a block's products. The function returns whether an element of C is an infinity or a NaN. */
 class BlockWriter {
-  readonly #f = new FunctionWriter(["i32", "i32", "i32", "i32", "i32", "i32"]);
+  readonly #f = new FunctionWriter(["i32", "i32", "i32", "i32", "i32", "i32"], ["i32"]);
+  /** The largest exponent of an element of C so far. */
+  readonly #largest: number;
   readonly #block: ProductBlock;
   readonly #isWide: boolean;
   readonly #fractionBits: number;
@@ -96,6 +91,7 @@ class BlockWriter {
   constructor(block: ProductBlock, range: "narrow" | "wide") {
     this.#block = block;
     this.#isWide = range === "wide";
+    this.#largest = this.#f.local("v128");
     this.#fractionBits = block.isShort ? fewFractionBits : usualFractionBits;
   }
 
@@ -129,6 +125,9 @@ class BlockWriter {
       code.get(aExponents).i32(2 * depth).ops("i32Add").set(aExponents);
       code.get(sources).i32(2 * depth).ops("i32Add").set(sources);
     });
+    code.get(this.#largest);
+    this.#push(this.#block.c === "f16" ? 16 : 128);
+    code.simd("i32x4GeS", "v128AnyTrue");
     return f.finish();
   }
 
@@ -176,6 +175,7 @@ class BlockWriter {
       if (this.#block.c === "f16") this.#widenHalf();
       code.set(local);
       this.#setExponents(local, cExponents[half]!);
+      code.get(cExponents[half]!).get(this.#largest).simd("i32x4MaxS").set(this.#largest);
     });
     code.get(cExponents[0]).get(cExponents[1]).simd("i16x8NarrowI32x4S").get(top).simd("i16x8MaxS");
     code.i32(leastTop[this.#isWide ? "wide" : "narrow"]).simd("i16x8Splat", "i16x8MaxS").set(top);
@@ -398,22 +398,6 @@ class BlockWriter {
 
 const upperHalf = [8, 9, 10, 11, 12, 13, 14, 15, 8, 9, 10, 11, 12, 13, 14, 15];
 const lowerHalves = [0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23];
-
-/** Writes a function that returns whether any element of C is an infinity or a NaN. */
-function writeIsSpecial({ c: format, m, n }: ProductBlock): FunctionDefinition {
-  const f = new FunctionWriter(["i32", "i32"], ["i32"]);
-  const { code } = f;
-  const at = f.local(), found = f.local("v128");
-  const [mask, least] = format === "f32" ? [0x7fff_ffff, 0x7f7f_ffff] : [0x7fff, 0x7bff];
-  code.get(1).set(at);
-  f.loop(m * n / 4, () => {
-    code.get(at).v128Load().i32x4(Array(4).fill(mask)).simd("v128And").i32x4(Array(4).fill(least)).simd("i32x4GtS");
-    code.get(found).simd("v128Or").set(found);
-    code.get(at).i32(16).ops("i32Add").set(at);
-  });
-  code.get(found).simd("v128AnyTrue");
-  return f.finish();
-}
 
 /**
  * Writes a function that finds the elements of D that are infinities or NaNs, and stores them in `special`, where 0

@@ -24,166 +24,119 @@ export const operandFlags = { special: 1, wide: 2 } as const;
 /** The range of exponents for which no product, and no product that is scaled, overflows or underflows an f32. */
 export const narrowExponents = { least: -40, most: 60 } as const;
 
-/** Whether elements of a format may have exponents outside of `narrowExponents`. */
-export function hasWideExponents(format: FloatFormat): boolean {
-  return format === "bf16" || format === "tf32";
+/** How the bits of an element become an f32, once they are the upper bits of a word. */
+interface Encoding {
+  /** By how much the bits are shifted to the right, so that the mantissa is where it is in an f32. */
+  readonly shift: number;
+  /** The bits that are then kept. */
+  readonly mask: number;
+  /** The number by which the result is multiplied. Also normalizes subnormal numbers. */
+  readonly scale?: number;
+  /** The biased exponent of an f32 that subnormal numbers have. */
+  readonly least: number;
+  /** Twice the bits, without the sign, of the result of the smallest magnitude that is an infinity or a NaN. */
+  readonly special: number;
 }
+
+const encodings: Readonly<Record<FloatFormat, Encoding>> = {
+  f16: { shift: 3, mask: 0x8fff_e000, scale: 2 ** 112, least: 127 - 14, special: 143 * 2 ** 24 },
+  bf16: { shift: 0, mask: 0xffff_0000, least: 1, special: 255 * 2 ** 24 },
+  tf32: { shift: 0, mask: 0xffff_e000, least: 1, special: 255 * 2 ** 24 },
+  e4m3: { shift: 4, mask: 0x87f0_0000, scale: 2 ** 120, least: 127 - 6, special: 2 * 0x43f0_0000 },
+  e5m2: { shift: 3, mask: 0x8fe0_0000, scale: 2 ** 112, least: 127 - 14, special: 143 * 2 ** 24 },
+};
 
 /** Writes the conversion of four elements at once. */
 export class ElementReader {
   readonly #f: FunctionWriter;
-  readonly #format: FloatFormat;
-  readonly #normalizes: boolean;
-  readonly #magnitude: number;
-  readonly #condition: number;
-  readonly #special: number;
-  readonly #wide: number;
+  readonly #bits: number;
+  readonly #encoding: Encoding;
+  readonly #shifted: number;
+  readonly #isZero: number;
+  /** The largest and the smallest magnitudes so far other than 0, doubled. */
+  readonly #largest: number;
+  readonly #smallest: number | undefined;
 
   /** @param normalizes whether subnormal numbers of e4m3 have exponents of their own, as if they were normal */
   constructor(f: FunctionWriter, format: FloatFormat, { normalizes = true }: { readonly normalizes?: boolean } = {}) {
     this.#f = f;
-    this.#normalizes = normalizes;
-    this.#format = format;
-    this.#magnitude = f.local("v128");
-    this.#condition = f.local("v128");
-    this.#special = f.local("v128");
-    this.#wide = f.local("v128");
+    this.#bits = bitsOfFormat[format];
+    this.#encoding = format === "e4m3" && normalizes ? { ...encodings.e4m3, least: 1 } : encodings[format];
+    this.#shifted = f.local("v128");
+    this.#isZero = f.local("v128");
+    this.#largest = f.local("v128");
+    this.#smallest = this.#encoding.scale === undefined ? f.constant(-1) : undefined;
   }
 
-  /** Writes code that pushes the flags of all elements that have been converted. */
-  pushFlags(): void {
+  /** Writes code that pushes whether any element that has been converted is an infinity or a NaN. */
+  pushIsSpecial(): void {
     const { code } = this.#f;
-    code.get(this.#special).simd("v128AnyTrue");
-    if (!hasWideExponents(this.#format)) return;
-    code.get(this.#wide).simd("v128AnyTrue").i32(operandFlags.wide).ops("i32Mul", "i32Or");
+    code.get(this.#largest);
+    this.#push(this.#encoding.special);
+    code.simd("i32x4GeU", "v128AnyTrue");
+  }
+
+  /** Writes code that pushes whether any element has an exponent outside of `narrowExponents`. */
+  pushIsWide(): void {
+    const { code } = this.#f;
+    if (this.#smallest === undefined) {
+      code.i32(0);
+      return;
+    }
+    const { least, most } = narrowExponents;
+    code.get(this.#largest);
+    this.#push((127 + most + 1) * 2 ** 24);
+    code.simd("i32x4GeU").get(this.#smallest);
+    this.#push((127 + least) * 2 ** 24);
+    code.simd("i32x4LtU", "v128Or", "v128AnyTrue");
+  }
+
+  /** Writes code that replaces the values on the stack: those that stand for infinities and NaNs by these. */
+  restoreSpecial(): void {
+    const { code } = this.#f;
+    const value = this.#shifted;
+    code.set(value).get(value).get(value).i32(1).simd("i32x4Shl");
+    this.#push(this.#encoding.special);
+    code.simd("i32x4GeU");
+    this.#push(0x7f80_0000);
+    code.simd("v128And", "v128Or");
+  }
+
+  /**
+   * Writes code that converts an element of each of the four words in the local `words`, and sets the locals `values`
+   * and `exponents`. The values of infinities and NaNs are large numbers.
+   */
+  read(
+    words: number,
+    { element, values, exponents }: { element: number; values: number; exponents: number },
+  ): void {
+    const { code } = this.#f;
+    const { shift, mask, scale, least } = this.#encoding;
+    const left = 32 - this.#bits * (element + 1);
+    code.get(words);
+    if (left > 0) code.i32(left).simd("i32x4Shl");
+    if (shift > 0) code.i32(shift).simd("i32x4ShrS");
+    this.#push(mask);
+    code.simd("v128And");
+    if (scale !== undefined) code.f32(scale).simd("f32x4Splat", "f32x4Mul");
+    code.set(values);
+    code.get(values).i32(1).simd("i32x4Shl").set(this.#shifted);
+    code.get(this.#shifted).get(this.#largest).simd("i32x4MaxU").set(this.#largest);
+    code.get(this.#shifted).i32(0).simd("i32x4Splat", "i32x4Eq").set(this.#isZero);
+    if (this.#smallest !== undefined) {
+      code.get(this.#shifted).get(this.#isZero).simd("v128Or").get(this.#smallest).simd("i32x4MinU");
+      code.set(this.#smallest);
+    }
+    this.#push(zeroExponent);
+    code.get(this.#shifted).i32(24).simd("i32x4ShrU");
+    this.#push(least);
+    code.simd("i32x4MaxS");
+    this.#push(127);
+    code.simd("i32x4Sub").get(this.#isZero).simd("v128Bitselect").set(exponents);
   }
 
   /** Pushes a vector of four equal numbers. */
   #push(number: number): void {
     this.#f.code.i32x4([number, number, number, number]);
-  }
-
-  /**
-   * Writes code that converts the elements in the low bits of the four lanes of the local `bits`, whose other bits are
-   * 0, and sets the locals `values` and `exponents`.
-   */
-  read(bits: number, { values, exponents }: { values: number; exponents: number }): void {
-    const { code } = this.#f;
-    switch (this.#format) {
-      case "f16":
-        this.#readHalf(bits, { values, exponents });
-        break;
-      case "e5m2":
-        code.get(bits).i32(8).simd("i32x4Shl").set(bits);
-        this.#readHalf(bits, { values, exponents });
-        break;
-      case "e4m3":
-        this.#readE4M3(bits, { values, exponents });
-        break;
-      case "bf16":
-        code.get(bits).i32(16).simd("i32x4Shl").set(values);
-        this.#readSingle({ values, exponents });
-        break;
-      case "tf32":
-        code.get(bits);
-        this.#push(~0x1fff);
-        code.simd("v128And").set(values);
-        this.#readSingle({ values, exponents });
-        break;
-    }
-  }
-
-  #readHalf(bits: number, { values, exponents }: { values: number; exponents: number }): void {
-    const { code } = this.#f;
-    const magnitude = this.#magnitude, special = this.#condition;
-    code.get(bits);
-    this.#push(0x7fff);
-    code.simd("v128And").set(magnitude);
-    // Subnormal numbers are multiples of 2^-24.
-    code.get(magnitude).simd("f32x4ConvertI32x4S");
-    this.#pushFloat(2 ** -24);
-    code.simd("f32x4Mul");
-    code.get(magnitude).i32(13).simd("i32x4Shl");
-    this.#push(112 << 23);
-    code.simd("i32x4Add").get(magnitude);
-    this.#push(0x400);
-    code.simd("i32x4LtS", "v128Bitselect").set(values);
-    code.get(magnitude);
-    this.#push(0x7bff);
-    code.simd("i32x4GtS").set(special);
-    code.get(values).get(special);
-    this.#push(0x7f80_0000);
-    code.simd("v128And", "v128Or").get(bits);
-    this.#push(0x8000);
-    code.simd("v128And").i32(16).simd("i32x4Shl", "v128Or").set(values);
-    this.#setExponents(() => code.get(magnitude).i32(10).simd("i32x4ShrU"), { bias: 15, exponents });
-    code.get(this.#special).get(special).simd("v128Or").set(this.#special);
-  }
-
-  #readE4M3(bits: number, { values, exponents }: { values: number; exponents: number }): void {
-    const { code } = this.#f;
-    const magnitude = this.#magnitude, special = this.#condition;
-    code.get(bits);
-    this.#push(0x7f);
-    code.simd("v128And").set(magnitude);
-    code.get(magnitude).simd("f32x4ConvertI32x4S");
-    this.#pushFloat(2 ** -9);
-    code.simd("f32x4Mul");
-    code.get(magnitude).i32(20).simd("i32x4Shl");
-    this.#push(120 << 23);
-    code.simd("i32x4Add").get(magnitude);
-    this.#push(8);
-    code.simd("i32x4LtS", "v128Bitselect").set(values);
-    code.get(magnitude);
-    this.#push(0x7f);
-    code.simd("i32x4Eq").set(special);
-    if (this.#normalizes) {
-      // Subnormal numbers of this format are normal numbers of f16, with exponents of their own.
-      this.#setExponents(() => code.get(values).i32(23).simd("i32x4ShrU"), { bias: 127, exponents });
-    } else {
-      this.#setExponents(() => code.get(magnitude).i32(3).simd("i32x4ShrU"), { bias: 7, exponents });
-    }
-    code.get(values).get(special);
-    this.#push(0x7f80_0000);
-    code.simd("v128And", "v128Or").get(bits);
-    this.#push(0x80);
-    code.simd("v128And").i32(24).simd("i32x4Shl", "v128Or").set(values);
-    code.get(this.#special).get(special).simd("v128Or").set(this.#special);
-  }
-
-  #readSingle({ values, exponents }: { values: number; exponents: number }): void {
-    const { code } = this.#f;
-    const magnitude = this.#magnitude, special = this.#condition;
-    code.get(values);
-    this.#push(0x7fff_ffff);
-    code.simd("v128And").set(magnitude);
-    code.get(magnitude);
-    this.#push(0x7f7f_ffff);
-    code.simd("i32x4GtS").set(special);
-    this.#setExponents(() => code.get(magnitude).i32(23).simd("i32x4ShrU"), { bias: 127, exponents });
-    code.get(this.#special).get(special).simd("v128Or").set(this.#special);
-    const { least, most } = narrowExponents;
-    code.get(exponents);
-    this.#push(least);
-    code.simd("i32x4Sub");
-    this.#push(most - least);
-    code.simd("i32x4GtU").get(exponents);
-    this.#push(zeroExponent);
-    code.simd("i32x4Ne", "v128And").get(special).simd("v128AndNot").get(this.#wide).simd("v128Or").set(this.#wide);
-  }
-
-  /** Sets the exponents of elements whose magnitude is in a local. `pushField` pushes the biased exponents. */
-  #setExponents(pushField: () => void, { bias, exponents }: { bias: number; exponents: number }): void {
-    const { code } = this.#f;
-    this.#push(zeroExponent);
-    pushField();
-    this.#push(1);
-    code.simd("i32x4MaxS");
-    this.#push(bias);
-    code.simd("i32x4Sub").get(this.#magnitude).i32(0).simd("i32x4Splat", "i32x4Eq", "v128Bitselect").set(exponents);
-  }
-
-  #pushFloat(number: number): void {
-    this.#f.code.f32(number).simd("f32x4Splat");
   }
 }

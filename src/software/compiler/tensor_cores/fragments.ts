@@ -8,7 +8,7 @@
  *
  * @module
  */
-import { bitsOfFormat, ElementReader, type FloatFormat } from "./formats.ts";
+import { bitsOfFormat, ElementReader, type FloatFormat, operandFlags } from "./formats.ts";
 import { FunctionWriter, type WarpFunctions } from "./warp_functions.ts";
 import type { FunctionDefinition } from "../webassembly/module_encoder.ts";
 import { workspace } from "./workspace.ts";
@@ -78,59 +78,144 @@ export function floatReader(functions: WarpFunctions, operand: FloatFragments): 
   return functions.indexOf(`read ${JSON.stringify(operand)}`, () => writeFloatReader(operand));
 }
 
-function writeFloatReader(
-  { operand, format, count, depth, isSplit, normalizes = true }: FloatFragments,
-): FunctionDefinition {
+function writeFloatReader(operand: FloatFragments): FunctionDefinition {
+  const { format, count, depth, normalizes = true } = operand;
   const f = new FunctionWriter(["i32", "i32", "i32"], ["i32"]);
   const { code } = f;
   const target = 2;
-  const bits = bitsOfFormat[format];
-  const perRegister = 32 / bits;
-  const registers = registersOfOperand({ count, depth, bits });
-  const blocks = count / 8;
   const reader = new ElementReader(f, format, { normalizes });
-  // The distance between elements along K, and between rows of A or columns of B, in elements.
-  const [alongDepth, alongCount] = operand === "a" ? [1, depth] : [count, 1];
-  const words = f.local("v128"), part = f.local("v128");
-  const parts = Array.from({ length: perRegister }, () => ({ values: f.local("v128"), exponents: f.local("v128") }));
-  const place = f.local(), halfPlace = f.local();
-  const exponentsAt = 4 * count * depth;
+  if (operand.operand === "a") writeReaderOfRows(f, reader, operand);
+  else writeReaderOfColumns(f, reader, operand);
+  const isSpecial = f.local(), place = f.local();
+  reader.pushIsSpecial();
+  code.tee(isSpecial).ifUnlikely();
+  code.get(target).set(place);
+  f.loop(count * depth / 4, () => {
+    code.get(place).get(place).v128Load();
+    reader.restoreSpecial();
+    code.v128Store().get(place).i32(16).ops("i32Add").set(place);
+  });
+  code.end();
+  code.get(isSpecial);
+  reader.pushIsWide();
+  code.i32(operandFlags.wide).ops("i32Mul", "i32Or");
+  return f.finish();
+}
+
+/** The place of an element along K, for lanes with t = 0. */
+function placeAlong(
+  { depth, isSplit }: FloatFragments,
+  { perRegister, chunk, element }: { perRegister: number; chunk: number; element: number },
+): number {
+  return isSplit ? (element >> 1) * (depth / 2) + 8 * chunk + element % 2 : 4 * perRegister * chunk + element;
+}
+
+/** Writes code that converts A: a lane's registers hold elements of two or more rows. */
+function writeReaderOfRows(f: FunctionWriter, reader: ElementReader, operand: FloatFragments): void {
+  const { format, count, depth, isSplit } = operand;
+  const { code } = f;
+  const bits = bitsOfFormat[format], perRegister = 32 / bits;
+  const registers = registersOfOperand({ count, depth, bits });
+  const blocks = count / 8, exponentsAt = 4 * count * depth;
+  const words = f.local("v128"), place = f.local(), halfPlace = f.local();
+  const parts = [0, 1].map(() => ({ values: f.local("v128"), exponents: f.local("v128") }));
+  const [first, second] = [parts[0]!, parts[1]!];
+  const pairs = f.local("v128");
   loopOverLanes(f, (lane) => {
-    const perMember = (isSplit ? 2 : perRegister) * alongDepth;
-    pushPlace(f, lane, { begin: target, perGroup: 4 * alongCount, perMember: 4 * perMember });
+    const perMember = isSplit ? 2 : perRegister;
+    pushPlace(f, lane, { begin: 2, perGroup: 4 * depth, perMember: 4 * perMember });
     code.set(place);
-    pushPlace(f, lane, { begin: target, perGroup: 2 * alongCount, perMember: 2 * perMember });
+    pushPlace(f, lane, { begin: 2, perGroup: 2 * depth, perMember: 2 * perMember });
     code.set(halfPlace);
-    for (let first = 0; first < registers; first += 4) {
-      // What follows the fragment in memory must not count.
-      const rest = registers - first;
+    for (let begin = 0; begin < registers; begin += 4) {
+      const length = Math.min(4, registers - begin);
       code.get(lane.fragment);
-      if (rest >= 4) code.v128Load(4 * first);
-      else code.loadNumber(rest === 1 ? "v128Load32Zero" : "v128Load64Zero", 4 * first);
+      // What follows the fragment in memory must not count.
+      if (length === 4) code.v128Load(4 * begin);
+      else code.loadNumber(length === 1 ? "v128Load32Zero" : "v128Load64Zero", 4 * begin);
       code.set(words);
-      parts.forEach((locals, element) => {
-        code.get(words);
-        if (element > 0) code.i32(bits * element).simd("i32x4ShrU");
-        if (bits < 32 && element < perRegister - 1) code.i32x4(Array(4).fill(2 ** bits - 1)).simd("v128And");
-        code.set(part);
-        reader.read(part, locals);
-      });
-      for (let register = first; register < Math.min(first + 4, registers); register++) {
-        const chunk = Math.floor(register / blocks);
-        parts.forEach(({ values, exponents }, element) => {
-          const k = isSplit
-            ? (element >> 1) * (depth / 2) + 8 * chunk + element % 2
-            : 4 * perRegister * chunk + element;
-          const at = k * alongDepth + 8 * (register % blocks) * alongCount;
-          code.get(place).get(values).storeLane("v128Store32Lane", register - first, 4 * at);
-          code.get(halfPlace).get(exponents);
-          code.storeLane("v128Store16Lane", 2 * (register - first), exponentsAt + 2 * at);
-        });
+      const at = (index: number, element: number) => {
+        const register = begin + index;
+        const k = placeAlong(operand, { perRegister, chunk: Math.floor(register / blocks), element });
+        return k + 8 * (register % blocks) * depth;
+      };
+      for (let element = 0; element < perRegister; element += 2) {
+        reader.read(words, { element, ...first });
+        if (perRegister === 1) {
+          for (let index = 0; index < length; index++) {
+            code.get(place).get(first.values).storeLane("v128Store32Lane", index, 4 * at(index, 0));
+            code.get(halfPlace).get(first.exponents);
+            code.storeLane("v128Store16Lane", 2 * index, exponentsAt + 2 * at(index, 0));
+          }
+          continue;
+        }
+        reader.read(words, { element: element + 1, ...second });
+        for (let index = 0; index < length; index++) {
+          if (index % 2 === 0) {
+            code.get(first.values).get(second.values).i8x16Shuffle(index === 0 ? lowerPairs : upperPairs).set(pairs);
+          }
+          code.get(place).get(pairs).storeLane("v128Store64Lane", index % 2, 4 * at(index, element));
+        }
+        code.get(first.exponents).get(second.exponents).i8x16Shuffle(pairsOfExponents).set(pairs);
+        for (let index = 0; index < length; index++) {
+          code.get(halfPlace).get(pairs);
+          code.storeLane("v128Store32Lane", index, exponentsAt + 2 * at(index, element));
+        }
       }
     }
   });
-  reader.pushFlags();
-  return f.finish();
+}
+
+/** Returns the bytes of a shuffle that alternates between words of two vectors. */
+function alternatingWords(first: number): number[] {
+  return [first, first + 1].flatMap((word) =>
+    [0, 16].flatMap((vector) => [0, 1, 2, 3].map((i) => vector + 4 * word + i))
+  );
+}
+
+const lowerPairs = alternatingWords(0);
+const upperPairs = alternatingWords(2);
+/** The low halves of words of two vectors, in turn. */
+const pairsOfExponents = [0, 1, 2, 3].flatMap((word) => [4 * word, 4 * word + 1, 16 + 4 * word, 17 + 4 * word]);
+
+/** Writes code that converts B: the same registers of eight lanes hold elements of eight columns. */
+function writeReaderOfColumns(f: FunctionWriter, reader: ElementReader, operand: FloatFragments): void {
+  const { format, count, depth, isSplit } = operand;
+  const { code } = f;
+  const bits = bitsOfFormat[format], perRegister = 32 / bits;
+  const registers = registersOfOperand({ count, depth, bits });
+  const blocks = count / 8, exponentsAt = 4 * count * depth;
+  const place = f.local(), halfPlace = f.local();
+  const fragments = Array.from({ length: 8 }, () => f.local());
+  const halves = [0, 1].map(() => ({ words: f.local("v128"), values: f.local("v128"), exponents: f.local("v128") }));
+  f.loop(4, (member) => {
+    const perMember = (isSplit ? 2 : perRegister) * count;
+    code.get(2).get(member).i32(4 * perMember).ops("i32Mul", "i32Add").set(place);
+    code.get(2).get(member).i32(2 * perMember).ops("i32Mul", "i32Add").set(halfPlace);
+    fragments.forEach((fragment, group) => {
+      code.get(space).get(member).i32(2).ops("i32Shl", "i32Add").memory("i32Load", workspace.lanes + 16 * group);
+      code.get(offset).ops("i32Add").set(fragment);
+    });
+    for (let register = 0; register < registers; register++) {
+      halves.forEach(({ words }, half) => {
+        code.get(fragments[4 * half]!).loadNumber("v128Load32Zero", 4 * register);
+        for (let lane = 1; lane < 4; lane++) {
+          code.get(fragments[4 * half + lane]!).memory("i32Load", 4 * register).simdLane("i32x4ReplaceLane", lane);
+        }
+        code.set(words);
+      });
+      for (let element = 0; element < perRegister; element++) {
+        const k = placeAlong(operand, { perRegister, chunk: Math.floor(register / blocks), element });
+        const at = k * count + 8 * (register % blocks);
+        halves.forEach(({ words, ...locals }, half) => {
+          reader.read(words, { element, ...locals });
+          code.get(place).get(locals.values).v128Store(4 * at + 16 * half);
+        });
+        code.get(halfPlace).get(halves[0]!.exponents).get(halves[1]!.exponents).simd("i16x8NarrowI32x4S");
+        code.v128Store(exponentsAt + 2 * at);
+      }
+    }
+  });
 }
 
 /** The elements of C or D. */
@@ -148,35 +233,32 @@ export function accumulatorCopy(
     const f = new FunctionWriter(["i32", "i32"]);
     const { code } = f;
     const bytes = format === "f64" ? 8 : 4;
-    const place = f.local(), word = f.local();
-    loopOverLanes(f, (lane) => {
-      pushPlace(f, lane, { perGroup: bytes * n, perMember: 2 * bytes });
-      code.set(place);
-      for (let column = 0, pair = 0; column < n; column += 8) {
-        for (let row = 0; row < m; row += 8, pair++) {
-          const at = workspace[part] + bytes * (row * n + column);
-          if (format === "f16" && part === "c") {
-            code.get(lane.fragment).memory("i32Load", 4 * pair).set(word);
-            code.get(place).get(word).i32(0xffff).ops("i32And").memory("i32Store", at);
-            code.get(place).get(word).i32(16).ops("i32ShrU").memory("i32Store", at + 4);
-          } else if (format === "f16") {
-            code.get(lane.fragment).get(place).memory("i32Load", at).get(place).memory("i32Load", at + 4);
-            code.i32(16).ops("i32Shl", "i32Or").memory("i32Store", 4 * pair);
-          } else {
-            for (let byte = 0; byte < 2 * bytes; byte += 8) {
-              if (part === "c") {
-                code.get(place).get(lane.fragment).memory("i64Load", 2 * bytes * pair + byte).memory(
-                  "i64Store",
-                  at + byte,
-                );
-              } else {
-                code.get(lane.fragment).get(place).memory("i64Load", at + byte);
-                code.memory("i64Store", 2 * bytes * pair + byte);
+    const place = f.local(), lanes = f.local(), fragment = f.local(), word = f.local();
+    code.get(space).tee(place).set(lanes);
+    f.loop(8, () => {
+      for (let member = 0; member < 4; member++) {
+        code.get(lanes).memory("i32Load", workspace.lanes + 4 * member).get(offset).ops("i32Add").set(fragment);
+        for (let column = 0, pair = 0; column < n; column += 8) {
+          for (let row = 0; row < m; row += 8, pair++) {
+            const at = workspace[part] + bytes * (row * n + column + 2 * member);
+            if (format === "f16" && part === "c") {
+              code.get(fragment).memory("i32Load", 4 * pair).set(word);
+              code.get(place).get(word).i32(0xffff).ops("i32And").memory("i32Store", at);
+              code.get(place).get(word).i32(16).ops("i32ShrU").memory("i32Store", at + 4);
+            } else if (format === "f16") {
+              code.get(fragment).get(place).memory("i32Load", at).get(place).memory("i32Load", at + 4);
+              code.i32(16).ops("i32Shl", "i32Or").memory("i32Store", 4 * pair);
+            } else {
+              for (let byte = 0; byte < 2 * bytes; byte += 8) {
+                const from = 2 * bytes * pair + byte, to = at + byte;
+                if (part === "c") code.get(place).get(fragment).memory("i64Load", from).memory("i64Store", to);
+                else code.get(fragment).get(place).memory("i64Load", to).memory("i64Store", from);
               }
             }
           }
         }
       }
+      code.get(place).i32(bytes * n).ops("i32Add").set(place).get(lanes).i32(16).ops("i32Add").set(lanes);
     });
     return f.finish();
   });

@@ -207,12 +207,13 @@ function writeBlocks(f: FunctionWriter, functions: WarpFunctions, product: Matri
       isSparse: product.selector !== undefined,
       ...product.isOfWarpgroup && hasSmallFloats(product) ? { isShort: true } as const : {},
     };
+    // D is the C of the first of two products that are composed, until it is the result of the second.
     if (isFirst && isSplit) {
-      at("between");
+      at("d");
       code.i32(0).i32(4 * m * n).memoryFill();
     }
     code.get(space).get(a).get(b).i32(first);
-    at(isFirst && !isSplit ? "c" : "between");
+    at(!isFirst ? "between" : isSplit ? "d" : "c");
     at(isLast ? "d" : "between");
     code.get(flags).call(blockFunction(functions, block));
   }
