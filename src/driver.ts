@@ -289,6 +289,8 @@ export interface KernelLaunch {
   readonly parameters: DataView<ArrayBuffer>;
   /** The memory of the buffers among the arguments. Undefined elements are ignored. */
   readonly buffers: readonly (MemoryRange | undefined)[];
+  /** The handles of the textures and surfaces among the arguments, for layers that observe launches. */
+  textures?: readonly bigint[] | undefined;
 }
 
 /** The `CUlaunchAttribute`s of a launch. Attributes that are undefined or false are not passed to CUDA. */

@@ -261,6 +261,7 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
       if (allocation !== undefined && allocation.stream !== stream) this.#noteUse(allocation, stream);
     }
     if (this.#objects.length > 0) this.#noteObjects(stream);
+    else if (launch.textures !== undefined) launch.textures = undefined;
     try {
       if (attributes === undefined) this.#session.driver.launchKernel(launch);
       else attributes.launch(launch);
@@ -328,6 +329,7 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
 
   /** Records that a stream uses the textures among the arguments. */
   #noteObjects(stream: CudaStream): void {
+    this.#launch.textures = this.#objects.map(({ handle }) => handle);
     for (const { allocation, noteUse } of this.#objects.splice(0)) {
       noteUse(stream);
       if (allocation !== undefined) this.#noteUse(allocation, stream);

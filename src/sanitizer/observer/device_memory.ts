@@ -7,13 +7,14 @@
 import type { RangeAccess, SharedContents } from "../order/stream_order.ts";
 import { identityOf } from "../processes/shared_accesses.ts";
 import { MemoryHistory, PossibleAccesses } from "../memory_history.ts";
-import type { Driver, MemoryRange, PitchedMemory } from "../../driver.ts";
+import type { ArrayPlace, Driver, MemoryRange, PitchedMemory } from "../../driver.ts";
 import type { Operation } from "../order/timelines.ts";
 import type { OtherProcesses } from "../processes/other_processes.ts";
 import type { ObservedStreams } from "./observed_streams.ts";
 import type { ObservedWork } from "./observed_events.ts";
 import type { Reports } from "../reporting/reports.ts";
 import type { ObservedHostMemory } from "./host_memory.ts";
+import type { ObservedTextures } from "./textures.ts";
 
 /** Observes the calls that allocate, free, export and import device memory. */
 export class ObservedDeviceMemory {
@@ -249,6 +250,7 @@ interface CopyParts {
   readonly streams: ObservedStreams;
   readonly work: ObservedWork;
   readonly hostMemory: ObservedHostMemory;
+  readonly textures: ObservedTextures;
   /** Whether to report uninitialized memory that is copied to the host. */
   readonly reportsHostReads: boolean;
 }
@@ -324,7 +326,7 @@ function copies(driver: Driver, { work, hostMemory }: CopyParts): Partial<Driver
 
 function copiesOfRows(
   driver: Driver,
-  { reports, streams, work, hostMemory, reportsHostReads }: CopyParts,
+  { reports, streams, work, hostMemory, textures, reportsHostReads }: CopyParts,
 ): Partial<Driver> {
   return {
     memcpy3DAsync: (device, copy, stream, onUninitialized) => {
@@ -365,16 +367,16 @@ function copiesOfRows(
     },
     memcpy3DArrayAsync: (device, copy, stream) => {
       const { destination, source } = copy;
-      // No address reaches the memory of an array: there is nothing to compare with other work but its other end.
-      const writes = "array" in destination ? [] : accessesOfRows(hostMemory, "write", destination, copy);
-      const reads = "array" in source ? [] : accessesOfRows(hostMemory, "read", source, copy);
-      beforeWriteOf(writes, hostMemory);
-      const isOfHost = !("array" in destination) && typeof destination.memory !== "bigint";
-      if (isOfHost) {
-        for (const row of arrayRows(destination.memory as Uint8Array, destination, copy)) hostMemory.beforeCopyTo(row);
+      const writes = textures.accessesOfEnd("write", destination, copy);
+      const reads = textures.accessesOfEnd("read", source, copy);
+      if (!("array" in destination)) {
+        if (typeof destination.memory === "bigint") beforeWriteOf(writes, hostMemory);
+        else for (const row of arrayRows(destination.memory, destination, copy)) hostMemory.beforeCopyTo(row);
       }
       driver.memcpy3DArrayAsync(device, copy, stream);
-      const operation = work.add("copy", { device, stream }, [...reads, ...writes]);
+      const isOfHost = (end: PitchedMemory | ArrayPlace) => !("array" in end) && typeof end.memory !== "bigint";
+      const name = isOfHost(source) ? "copyFrom" : isOfHost(destination) ? "copyTo" : "copy";
+      const operation = work.add(name, { device, stream }, [...reads, ...writes]);
       if (!("array" in source) && typeof source.memory !== "bigint") {
         for (const row of arrayRows(source.memory, source, copy)) hostMemory.addSource(operation, row);
       }
@@ -508,6 +510,7 @@ function prefetchesAndDiscards(driver: Driver, { work, hostMemory }: CopyParts):
   };
 }
 
-function range(access: RangeAccess["access"], address: bigint, byteLength: number): RangeAccess {
+/** Returns an access to a range of addresses. */
+export function range(access: RangeAccess["access"], address: bigint, byteLength: number): RangeAccess {
   return { access, address: Number(address), byteLength };
 }

@@ -14,9 +14,10 @@ import {
 } from "../kernel_accesses/launch_accesses.ts";
 import type { Operation } from "../order/timelines.ts";
 import type { Reports } from "../reporting/reports.ts";
-import type { ObservedOperation } from "../order/stream_order.ts";
+import type { ObservedOperation, RangeAccess } from "../order/stream_order.ts";
 import type { ObservedHostMemory } from "./host_memory.ts";
 import type { ObservedWork } from "./observed_events.ts";
+import type { ObservedTextures } from "./textures.ts";
 
 /** The checks of the software device that an analysis of the PTX can prove unnecessary for a launch. */
 const provable = ["race", "initialization", "synchronization"] as const;
@@ -26,6 +27,7 @@ interface ObservedKernelsParts {
   readonly reports: Reports;
   readonly work: ObservedWork;
   readonly hostMemory: ObservedHostMemory;
+  readonly textures: ObservedTextures;
 }
 
 /** Observes the calls that load and launch kernels. */
@@ -40,6 +42,8 @@ export class ObservedKernels {
   readonly #proofs: LaunchAccesses | undefined;
   /** Instruments kernels whose accesses cannot be derived from the PTX alone. Undefined if not requested. */
   readonly #instrumented: InstrumentedLaunches | undefined;
+  /** The modules without instructions that write surfaces, and their kernels. */
+  readonly #surfaceReaders = new Set<bigint>();
   /** The keys of the module variables that were added as allocations. */
   readonly #variables = new Set<string>();
 
@@ -58,10 +62,18 @@ export class ObservedKernels {
   /** Returns wrappers of the driver's module and launch calls that observe and forward each call. */
   calls(): Partial<Driver> {
     const driver = this.#driver;
-    return {
+    const calls: Partial<Driver> = {
       ...this.#proofs?.calls(driver),
       ...this.#launches?.calls(driver, this.#instrumented?.moduleLoadData),
       ...this.#instrumented?.calls(),
+    };
+    return {
+      ...calls,
+      moduleLoadData: (device, image, options) => {
+        const module = calls.moduleLoadData?.(device, image, options) ?? driver.moduleLoadData(device, image, options);
+        if (typeof image === "string" && !/\b(sust|sured)\./.test(image)) this.#surfaceReaders.add(module);
+        return module;
+      },
       moduleGetGlobal: (module, name) => {
         const variable = driver.moduleGetGlobal(module, name);
         this.#addVariable(module, name, variable);
@@ -70,6 +82,7 @@ export class ObservedKernels {
       moduleGetFunction: (module, name) => {
         const kernel = driver.moduleGetFunction(module, name);
         this.#names.set(kernel, `kernel ${name}`);
+        if (this.#surfaceReaders.has(module)) this.#surfaceReaders.add(kernel);
         this.#launches?.addKernel(kernel, module, name);
         this.#proofs?.addKernel(kernel, module, name);
         this.#instrumented?.addKernel(kernel, module, name);
@@ -83,7 +96,12 @@ export class ObservedKernels {
   /** Returns the name and the accesses of a launch in a graph, as far as they are known before it runs. */
   describe(launch: KernelLaunch): { name: string } & Pick<KnownAccesses, "certain" | "possible"> {
     const { certain = [], possible = [] } = (this.#launches ?? this.#proofs)?.of(launch) ?? {};
-    return { name: this.#nameOf(launch), certain, possible };
+    const byTextures = this.#accessesByTextures(launch);
+    return { name: this.#nameOf(launch), certain: [...certain, ...byTextures], possible };
+  }
+
+  #accessesByTextures(launch: KernelLaunch): RangeAccess[] {
+    return this.#parts.textures.accessesOf(launch, { onlyReads: this.#surfaceReaders.has(launch.kernel) });
   }
 
   #nameOf({ kernel }: KernelLaunch): string {
@@ -124,6 +142,7 @@ export class ObservedKernels {
   /** Launches a kernel whose accesses the driver observes. */
   #launchObserved(launch: KernelLaunch, attributes: LaunchAttributes | undefined, operation: Operation): void {
     const { reports, work: { order }, hostMemory } = this.#parts;
+    const byTextures = this.#accessesByTextures(launch);
     let found: readonly LaunchFinding[] = [];
     // Called when the launch is checked. The buffers must be looked up then, because later operations may free or
     // replace them.
@@ -145,9 +164,10 @@ export class ObservedKernels {
       onFindings: (findings) => found = findings,
       onAccesses(accesses) {
         hostMemory.afterKernel(accesses);
-        observed.accesses = accesses.map(({ address, byteLength, operation, source, first, parts }) => {
+        const byKernel = accesses.map(({ address, byteLength, operation, source, first, parts }) => {
           return { address: Number(address), byteLength, access: operation, source, first, parts };
         });
+        observed.accesses = byTextures.length === 0 ? byKernel : [...byKernel, ...byTextures];
         order.proceed();
       },
     });
@@ -164,7 +184,8 @@ export class ObservedKernels {
     if (known?.isExact === false && this.#launchInstrumented(launch, call, { observed: { operation }, known })) return;
     call(launch);
     const { certain, possible } = known ?? launches.of(launch);
-    this.#parts.work.order.add({ operation, accesses: certain, possible });
+    const accesses = [...certain, ...this.#accessesByTextures(launch)];
+    this.#parts.work.order.add({ operation, accesses, possible });
   }
 
   /**

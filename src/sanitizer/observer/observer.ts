@@ -15,6 +15,7 @@ import { StreamOrder } from "../order/stream_order.ts";
 import { copiesAndFills, ObservedDeviceMemory } from "./device_memory.ts";
 import { ObservedHostMemory } from "./host_memory.ts";
 import { ObservedKernels } from "./kernels.ts";
+import { ObservedTextures } from "./textures.ts";
 import type { CommunicatorRank, RankCall } from "./observed_communicators.ts";
 import { ObservedGraphs } from "./observed_graphs.ts";
 import { ObservedEvents, ObservedWork } from "./observed_events.ts";
@@ -64,7 +65,8 @@ export class Observer {
     });
     const work = this.work = new ObservedWork(order, streams);
     const hostMemory = this.#hostMemory = new ObservedHostMemory(driver, { reports, streams, work });
-    const kernels = new ObservedKernels(driver, options, { reports, work, hostMemory });
+    const textures = new ObservedTextures(work, hostMemory);
+    const kernels = new ObservedKernels(driver, options, { reports, work, hostMemory, textures });
     const events = this.#events = new ObservedEvents(streams, work);
     this.#graphs = new ObservedGraphs(driver, { streams, work, events, kernels, hostMemory });
     this.#calls = {
@@ -73,8 +75,9 @@ export class Observer {
       ...kernels.calls(),
       ...new ObservedDeviceMemory(streams, work).calls(driver),
       ...hostMemory.calls(),
+      ...textures.calls(driver),
       ...this.#graphs.calls(),
-      ...copiesAndFills(driver, { reports, streams, work, hostMemory, reportsHostReads }),
+      ...copiesAndFills(driver, { reports, streams, work, hostMemory, textures, reportsHostReads }),
     };
   }
 
