@@ -18,10 +18,11 @@ import {
   withoutGaps,
 } from "../transfers/rows.ts";
 import { stagingPieceByteLength } from "../transfers/staging.ts";
+import type { UsedHandle } from "./tracked_handle.ts";
 
 /** A place in an array, in bytes, rows and slices. */
 export interface PlaceInArray {
-  readonly array: { readonly handle: bigint; noteUse(stream: CudaStream): void };
+  readonly array: UsedHandle;
   readonly x: number;
   readonly y: number;
   readonly z: number;
@@ -52,14 +53,13 @@ export function enqueueArrayCopy(
 ): void {
   const copy = { source: driverEnd(from, size), destination: driverEnd(to, size), ...size };
   session.driver.memcpy3DArrayAsync(stream.device.ordinal, copy, stream.unsafeHandle);
+  const capture = session.captures.isActive ? session.captures.of(stream.unsafeHandle) : undefined;
   for (const end of [from, to]) {
-    if ("array" in end) end.array.noteUse(stream);
-    else if (!("bytes" in end)) end.allocation.noteUse(stream);
-    else if (session.captures.isActive) {
-      session.captures.of(stream.unsafeHandle)?.resources.hostMemory.add(
-        session.lifetimeOf(end.bytes) ?? end.bytes.buffer,
-      );
-    }
+    if ("array" in end) {
+      end.array.noteUse(stream);
+      capture?.resources.keep(end.array, () => end.array.hold());
+    } else if (!("bytes" in end)) end.allocation.noteUse(stream);
+    else capture?.resources.hostMemory.add(session.lifetimeOf(end.bytes) ?? end.bytes.buffer);
   }
 }
 

@@ -13,7 +13,7 @@ import {
 } from "../../objects/streams/stream_option.ts";
 import type { Session } from "../../session.ts";
 import { cloneRefusal } from "../../support/cloning.ts";
-import { cannot, ignoreLoss } from "../../support/driver_errors.ts";
+import { cannot } from "../../support/driver_errors.ts";
 import { printAs } from "../../support/printing.ts";
 import { RangeError, ReferenceError, TypeError } from "../../support/program_errors.ts";
 import {
@@ -25,7 +25,6 @@ import {
   type TypedArrayConstructor,
   whatIs,
 } from "../../support/validation.ts";
-import type { OpenedObject } from "../../objects/opened_objects.ts";
 import { checkNotTransferred } from "../buffer_arguments.ts";
 import { allocationOf, type DeviceBuffer } from "../device_buffer.ts";
 import {
@@ -50,6 +49,7 @@ import {
   descriptorOf,
   shapeOf,
 } from "./array_format.ts";
+import { TrackedHandle, type UsedHandle } from "./tracked_handle.ts";
 
 /** Options of a copy to an array. */
 export interface ArrayCopyOptions extends StreamOption {
@@ -78,17 +78,10 @@ const refusalToClone = cloneRefusal(
   "its memory belongs to the Cuda object of this thread; send a copy, such as await array.read(Float32Array)",
 );
 
-/** The handle of an array, and who uses it. Levels of a mipmapped array share one. */
-export interface SharedArrayMemory {
-  readonly handle: bigint;
-  readonly isDisposed: boolean;
-  noteUse(stream: CudaStream): void;
-}
-
 /** What the library knows of an array. */
 export interface ArrayState {
   readonly session: Session;
-  readonly memory: SharedArrayMemory;
+  readonly memory: UsedHandle;
   readonly shape: ArrayShape;
 }
 
@@ -128,7 +121,7 @@ export class CudaArray implements Disposable {
   readonly depth: number;
   readonly #session: Session;
   readonly #shape: ArrayShape;
-  readonly #memory: SharedArrayMemory;
+  readonly #memory: UsedHandle;
   readonly #dispose: (() => void) | undefined;
   #stream: CudaStream;
 
@@ -165,7 +158,7 @@ export class CudaArray implements Disposable {
       device: CudaDevice;
       format: ArrayFormat;
       shape: ArrayShape;
-      memory: SharedArrayMemory;
+      memory: UsedHandle;
       /** Frees the memory. Undefined for a level of a mipmapped array. */
       dispose: (() => void) | undefined;
     } = {} as never,
@@ -430,57 +423,6 @@ export function extentsText({ width, height, depth }: { width: number; height: n
   return [width, ...height > 1 || depth > 1 ? [height] : [], ...depth > 1 ? [depth] : []].join(" x ");
 }
 
-/** Tracks the streams that use memory of the driver that is freed when they are done. */
-export class TrackedMemory implements SharedArrayMemory {
-  readonly handle: bigint;
-  readonly #session: Session;
-  readonly #release: (handle: bigint) => void;
-  readonly #opened: OpenedObject;
-  readonly #streams = new Set<CudaStream>();
-  /** Called when the memory is disposed. */
-  readonly onDisposed: Set<() => void> = new Set();
-  #isDisposed = false;
-
-  constructor(
-    session: Session,
-    { handle, kind, release }: {
-      handle: bigint;
-      kind: string;
-      release: (driver: Session["driver"], handle: bigint) => void;
-    },
-  ) {
-    this.#session = session;
-    this.handle = handle;
-    this.#release = (handle) => release(session.driver, handle);
-    this.#opened = { kind, release: (driver) => release(driver, handle) };
-    session.opened.add(this.#opened);
-  }
-
-  get isDisposed(): boolean {
-    return this.#isDisposed;
-  }
-
-  noteUse(stream: CudaStream): void {
-    this.#streams.add(stream);
-  }
-
-  /** Frees the memory when the streams that have used it have done their work so far. */
-  dispose(): void {
-    if (this.#isDisposed) return;
-    this.#isDisposed = true;
-    for (const dispose of this.onDisposed) dispose();
-    if (this.#session.hasEnded) return;
-    this.#session.opened.markDisposed(this.#opened);
-    const streams = [...this.#streams].filter(({ disposed }) => !disposed);
-    ignoreLoss(() =>
-      this.#session.afterWork(streams, () => {
-        ignoreLoss(() => this.#release(this.handle));
-        this.#session.opened.delete(this.#opened);
-      })
-    );
-  }
-}
-
 /** Creates an array with `cudaMalloc3DArray`. */
 export function createArray(
   session: Session,
@@ -497,7 +439,7 @@ export function createArray(
     const what = `create an array of ${extentsText(shape)} elements of "${format}" on device ${device.ordinal}`;
     throw cannot(what, error, "extents have limits, which the device's attributes such as maxTexture2DWidth tell");
   }
-  const memory = new TrackedMemory(session, {
+  const memory = new TrackedHandle(session, {
     handle,
     kind: "array",
     release: (driver, handle) => driver.arrayDestroy(device.ordinal, handle),

@@ -21,7 +21,8 @@ import {
   descriptorOf,
   shapeOf,
 } from "./array_format.ts";
-import { CudaArray, extentsText, type SharedArrayMemory, TrackedMemory } from "./cuda_array.ts";
+import { CudaArray, extentsText } from "./cuda_array.ts";
+import { TrackedHandle, type UsedHandle } from "./tracked_handle.ts";
 
 /** Options of a new mipmapped array. */
 export interface MipmappedArrayOptions extends CudaArrayOptions {
@@ -39,7 +40,7 @@ const refusalToClone = cloneRefusal("a CudaMipmappedArray", openInWorker);
 /** What the library knows of a mipmapped array. */
 export interface MipmappedArrayState {
   readonly session: Session;
-  readonly memory: SharedArrayMemory;
+  readonly memory: UsedHandle;
   readonly shape: ArrayShape;
 }
 
@@ -62,7 +63,7 @@ export class CudaMipmappedArray implements Disposable {
   readonly #session: Session;
   readonly #format: ArrayFormat;
   readonly #shape: ArrayShape;
-  readonly #memory: TrackedMemory;
+  readonly #memory: TrackedHandle;
   readonly #levels: CudaArray[] = [];
 
   static {
@@ -89,7 +90,7 @@ export class CudaMipmappedArray implements Disposable {
       device: CudaDevice;
       format: ArrayFormat;
       shape: ArrayShape;
-      memory: TrackedMemory;
+      memory: TrackedHandle;
       levels: number;
     } = {} as never,
   ) {
@@ -152,12 +153,13 @@ export class CudaMipmappedArray implements Disposable {
     const { device } = this;
     const memory = this.#memory;
     const handle = this.#session.driver.mipmappedArrayGetLevel(device.ordinal, memory.handle, index);
-    const level: SharedArrayMemory = {
+    const level: UsedHandle = {
       handle,
       get isDisposed() {
         return memory.isDisposed;
       },
       noteUse: (stream: CudaStream) => memory.noteUse(stream),
+      hold: () => memory.hold(),
     };
     const shape = shapeOfLevel(this.#shape, index);
     return new CudaArray(this.#session, { device, format: this.#format, shape, memory: level, dispose: undefined });
@@ -201,7 +203,7 @@ export function createMipmappedArray(
     const what = `create a mipmapped array of ${extentsText(shape)} elements on device ${device.ordinal}`;
     throw cannot(what, error, "extents have limits, which the device's attributes such as maxTexture2DWidth tell");
   }
-  const memory = new TrackedMemory(session, {
+  const memory = new TrackedHandle(session, {
     handle,
     kind: "mipmapped array",
     release: (driver, handle) => driver.mipmappedArrayDestroy(device.ordinal, handle),

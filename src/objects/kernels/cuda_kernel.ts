@@ -330,7 +330,7 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
   /** Records that a stream uses the textures among the arguments. */
   #noteObjects(stream: CudaStream): void {
     this.#launch.textures = this.#objects.map(({ handle }) => handle);
-    for (const { allocation, noteUse } of this.#objects.splice(0)) {
+    for (const { allocation, noteUse } of this.#objects) {
       noteUse(stream);
       if (allocation !== undefined) this.#noteUse(allocation, stream);
     }
@@ -394,6 +394,10 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
     for (const argument of args) {
       const buffer = argument instanceof PitchedArray ? argument.buffer : argument;
       if (buffer instanceof HostBuffer) resources.hostMemory.add(lifetimeOfHost(buffer));
+    }
+    for (const { object, allocation, hold } of this.#objects) {
+      resources.keep(object, hold);
+      if (allocation !== undefined) resources.allocations.add(allocation);
     }
     resources.keep(this.#isLoaded, this.#keepLoaded);
   }

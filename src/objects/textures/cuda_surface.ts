@@ -3,16 +3,15 @@
  *
  * @module
  */
-import { CudaArray, extentsText, type SharedArrayMemory, stateOfArray } from "../../memory/arrays/cuda_array.ts";
+import { CudaArray, extentsText, stateOfArray } from "../../memory/arrays/cuda_array.ts";
+import { TrackedHandle, type UsedHandle } from "../../memory/arrays/tracked_handle.ts";
 import type { Session } from "../../session.ts";
 import { cloneRefusal, openInWorker } from "../../support/cloning.ts";
-import { cannot, ignoreLoss } from "../../support/driver_errors.ts";
+import { cannot } from "../../support/driver_errors.ts";
 import { printAs } from "../../support/printing.ts";
 import { RangeError, ReferenceError, TypeError } from "../../support/program_errors.ts";
 import { errorOfAnotherCuda, refuseConstruction, whatIs } from "../../support/validation.ts";
 import type { CudaDevice } from "../cuda_device.ts";
-import type { OpenedObject } from "../opened_objects.ts";
-import type { CudaStream } from "../streams/cuda_stream.ts";
 import type { KernelObjectState } from "./cuda_texture.ts";
 
 /** Returns what the library knows of a surface. Undefined for another value. Throws if it was disposed. */
@@ -34,10 +33,8 @@ export class CudaSurface implements Disposable {
   /** The array that kernels read and write. */
   readonly array: CudaArray;
   readonly #session: Session;
-  readonly #memory: SharedArrayMemory;
-  readonly #opened: OpenedObject;
-  readonly #streams = new Set<CudaStream>();
-  #handle: bigint | undefined;
+  readonly #memory: UsedHandle;
+  readonly #own: TrackedHandle;
 
   static {
     stateOfSurface = (value) => {
@@ -57,21 +54,23 @@ export class CudaSurface implements Disposable {
    */
   constructor(
     session: Session,
-    { array, handle, memory }: { array: CudaArray; handle: bigint; memory: SharedArrayMemory } = {} as never,
+    { array, handle, memory }: { array: CudaArray; handle: bigint; memory: UsedHandle } = {} as never,
   ) {
     if (session?.opened === undefined) refuseConstruction("CudaSurface", "CudaDevice.createSurface");
     const { device } = array;
     this.#session = session;
     this.device = device;
     this.array = array;
-    this.#handle = handle;
     this.#memory = memory;
-    this.#opened = { kind: "surface", release: (driver) => driver.surfObjectDestroy(device.ordinal, handle) };
-    session.opened.add(this.#opened);
+    this.#own = new TrackedHandle(session, {
+      handle,
+      kind: "surface",
+      release: (driver, handle) => driver.surfObjectDestroy(device.ordinal, handle),
+    });
   }
 
   get #isGone(): boolean {
-    return this.#handle === undefined || this.#memory.isDisposed || this.#session.hasEnded;
+    return this.#own.isDisposed || this.#memory.isDisposed || this.#session.hasEnded;
   }
 
   /**
@@ -84,34 +83,30 @@ export class CudaSurface implements Disposable {
   }
 
   #state(): KernelObjectState {
-    const handle = this.#handle;
-    if (handle === undefined) throw new ReferenceError("Cannot use a surface: it was disposed");
+    const { handle, isDisposed } = this.#own;
+    if (isDisposed) throw new ReferenceError("Cannot use a surface: it was disposed");
     if (this.#memory.isDisposed) throw new ReferenceError("Cannot use a surface: its array was disposed");
     return {
+      object: this,
       session: this.#session,
       handle,
       allocation: undefined,
       noteUse: (stream) => {
-        this.#streams.add(stream);
+        this.#own.noteUse(stream);
         this.#memory.noteUse(stream);
+      },
+      hold: () => {
+        const releases = [this.#own.hold(), this.#memory.hold()];
+        return () => {
+          for (const release of releases) release();
+        };
       },
     };
   }
 
-  /** Destroys the surface when the kernels that use it are done, without waiting for them. */
+  /** Destroys the surface when the kernels and graphs that use it are done with it, without waiting for them. */
   [Symbol.dispose](): void {
-    const handle = this.#handle;
-    if (handle === undefined) return;
-    this.#handle = undefined;
-    if (this.#session.hasEnded) return;
-    this.#session.opened.markDisposed(this.#opened);
-    const streams = [...this.#streams].filter(({ disposed }) => !disposed);
-    ignoreLoss(() =>
-      this.#session.afterWork(streams, () => {
-        ignoreLoss(() => this.#session.driver.surfObjectDestroy(this.device.ordinal, handle));
-        this.#session.opened.delete(this.#opened);
-      })
-    );
+    this.#own.dispose();
   }
 }
 

@@ -13,13 +13,14 @@ import {
   checkFormat,
 } from "../../memory/arrays/array_format.ts";
 import { CudaMipmappedArray, shapeOfLevel, stateOfMipmappedArray } from "../../memory/arrays/mipmapped_array.ts";
-import { CudaArray, extentsText, type SharedArrayMemory, stateOfArray } from "../../memory/arrays/cuda_array.ts";
+import { CudaArray, extentsText, stateOfArray } from "../../memory/arrays/cuda_array.ts";
+import { TrackedHandle, type UsedHandle } from "../../memory/arrays/tracked_handle.ts";
 import type { DeviceArray } from "../../memory/device_array.ts";
 import { allocationOf } from "../../memory/device_buffer.ts";
 import { allocationOfRows, PitchedArray } from "../../memory/pitched_array.ts";
 import type { Session } from "../../session.ts";
 import { cloneRefusal, openInWorker } from "../../support/cloning.ts";
-import { cannot, ignoreLoss } from "../../support/driver_errors.ts";
+import { cannot } from "../../support/driver_errors.ts";
 import { countOf, printAs } from "../../support/printing.ts";
 import { RangeError, ReferenceError, TypeError } from "../../support/program_errors.ts";
 import {
@@ -31,7 +32,6 @@ import {
   whatIs,
 } from "../../support/validation.ts";
 import type { CudaDevice } from "../cuda_device.ts";
-import type { OpenedObject } from "../opened_objects.ts";
 import type { CudaStream } from "../streams/cuda_stream.ts";
 import {
   descriptionOf,
@@ -47,11 +47,15 @@ export type TextureSource = CudaArray | CudaMipmappedArray | PitchedArray<TypedA
 
 /** What the library knows of a texture or surface that a kernel gets. */
 export interface KernelObjectState {
+  /** The texture or surface. */
+  readonly object: object;
   readonly session: Session;
   readonly handle: bigint;
   /** The memory of a buffer that it reads. Undefined for an array. */
   readonly allocation: Allocation | undefined;
   noteUse(stream: CudaStream): void;
+  /** Keeps the handle, and the array, until the returned function is called, even if they are disposed. */
+  hold(): () => void;
 }
 
 /** Returns what the library knows of a texture. Undefined for another value. Throws if it was disposed. */
@@ -81,11 +85,9 @@ export class CudaTexture implements Disposable {
   /** What the texture reads. */
   readonly source: TextureSource;
   readonly #session: Session;
-  readonly #memory: SharedArrayMemory | undefined;
+  readonly #memory: UsedHandle | undefined;
   readonly #allocation: Allocation | undefined;
-  readonly #opened: OpenedObject;
-  readonly #streams = new Set<CudaStream>();
-  #handle: bigint | undefined;
+  readonly #own: TrackedHandle;
 
   static {
     stateOfTexture = (value) => {
@@ -110,7 +112,7 @@ export class CudaTexture implements Disposable {
       device: CudaDevice;
       source: TextureSource;
       handle: bigint;
-      memory: SharedArrayMemory | undefined;
+      memory: UsedHandle | undefined;
       allocation: Allocation | undefined;
     } = {} as never,
   ) {
@@ -118,15 +120,17 @@ export class CudaTexture implements Disposable {
     this.#session = session;
     this.device = device;
     this.source = source;
-    this.#handle = handle;
     this.#memory = memory;
     this.#allocation = allocation;
-    this.#opened = { kind: "texture", release: (driver) => driver.texObjectDestroy(device.ordinal, handle) };
-    session.opened.add(this.#opened);
+    this.#own = new TrackedHandle(session, {
+      handle,
+      kind: "texture",
+      release: (driver, handle) => driver.texObjectDestroy(device.ordinal, handle),
+    });
   }
 
   get #isGone(): boolean {
-    return this.#handle === undefined || this.#memory?.isDisposed === true || this.#session.hasEnded;
+    return this.#own.isDisposed || this.#memory?.isDisposed === true || this.#session.hasEnded;
   }
 
   /**
@@ -139,37 +143,33 @@ export class CudaTexture implements Disposable {
   }
 
   #state(): KernelObjectState {
-    const handle = this.#handle;
-    if (handle === undefined) throw new ReferenceError("Cannot use a texture: it was disposed");
+    const { handle, isDisposed } = this.#own;
+    if (isDisposed) throw new ReferenceError("Cannot use a texture: it was disposed");
     if (this.#memory?.isDisposed) {
       throw new ReferenceError("Cannot use a texture: the array that it reads was disposed");
     }
     if (this.#allocation?.isFreed) throw new ReferenceError("Cannot use a texture: the buffer that it reads was freed");
     return {
+      object: this,
       session: this.#session,
       handle,
       allocation: this.#allocation,
       noteUse: (stream) => {
-        this.#streams.add(stream);
+        this.#own.noteUse(stream);
         this.#memory?.noteUse(stream);
+      },
+      hold: () => {
+        const releases = [this.#own.hold(), this.#memory?.hold()];
+        return () => {
+          for (const release of releases) release?.();
+        };
       },
     };
   }
 
-  /** Destroys the texture when the kernels that use it are done, without waiting for them. */
+  /** Destroys the texture when the kernels and graphs that use it are done with it, without waiting for them. */
   [Symbol.dispose](): void {
-    const handle = this.#handle;
-    if (handle === undefined) return;
-    this.#handle = undefined;
-    if (this.#session.hasEnded) return;
-    this.#session.opened.markDisposed(this.#opened);
-    const streams = [...this.#streams].filter(({ disposed }) => !disposed);
-    ignoreLoss(() =>
-      this.#session.afterWork(streams, () => {
-        ignoreLoss(() => this.#session.driver.texObjectDestroy(this.device.ordinal, handle));
-        this.#session.opened.delete(this.#opened);
-      })
-    );
+    this.#own.dispose();
   }
 }
 
@@ -195,7 +195,7 @@ const formatsOfElements: Readonly<Record<string, ArrayFormat>> = {
 interface FoundResource extends TextureKind {
   readonly resource: TextureResource;
   readonly session: Session;
-  readonly memory: SharedArrayMemory | undefined;
+  readonly memory: UsedHandle | undefined;
   readonly allocation: Allocation | undefined;
   /** The shape of an array. Undefined for other memory. */
   readonly shape: ArrayShape | undefined;

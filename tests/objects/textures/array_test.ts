@@ -58,6 +58,37 @@ testOnEachDriver("arrays of three dimensions and of layers keep the order of the
   assertEquals((await layers.read(Uint16Array)).slice(8), Uint16Array.of(8, 9, 9, 9, 9, 9, 9));
 });
 
+testOnEachDriver("a graph keeps the textures and arrays that its work uses", async (cuda) => {
+  const gpu = cuda.device(0);
+  using stream = gpu.createStream();
+  using pool = gpu.createPool();
+  using module = gpu.loadModule(readPtx([{ name: "read", geometry: "2d" }]));
+  using results = pool.allocateArray(Uint32Array, 4, stream);
+  using operands = pool.allocateArray(new Float32Array(12), { stream });
+  const array = gpu.createArray("f32", [4, 4]);
+  const texture = gpu.createTexture(array);
+  using graph = stream.capture(() => {
+    array.copyFrom(ramp(16).fill(5), stream);
+    module.kernel("read").launch({ grid: 1, block: 1, stream }, results, texture, operands, 1);
+  });
+  using exec = graph.instantiate();
+  texture[Symbol.dispose]();
+  array[Symbol.dispose]();
+  exec.launch(stream);
+  exec.launch(stream);
+  const words = await results.toTypedArray({ stream });
+  assertEquals(new Float32Array(words.buffer)[0], 5);
+  // The same by hand.
+  using other = gpu.createArray("f32", [4, 4]);
+  other.copyFrom(ramp(16).fill(6), stream);
+  using byHand = gpu.createTexture(other);
+  using built = gpu.createGraph();
+  built.addKernel(module.kernel("read"), { grid: 1, block: 1 }, results, byHand, operands, 1);
+  using execByHand = built.instantiate();
+  execByHand.launch(stream);
+  assertEquals(new Float32Array((await results.toTypedArray({ stream })).buffer)[0], 6);
+});
+
 testOnEachDriver("what arrays and textures cannot be is refused before the driver", (cuda) => {
   const gpu = cuda.device(0);
   const refused = (action: () => unknown, message: string) => assertThrows(action, Error, message);
