@@ -5,7 +5,7 @@
  */
 import type { CompiledKernel } from "../../compiler/compile.ts";
 import { type BlockRunner, blockRunner } from "./block_runner.ts";
-import { BlockIndex, blocksPerCluster, ClusterIndex, type LaunchPlace, LaunchRecord } from "./launch_state.ts";
+import { BlockIndex, ClusterIndex, type LaunchPlace, LaunchRecord } from "./launch_state.ts";
 import type { GangFunctions, LaunchGeometry } from "../modules/kernel_versions.ts";
 import type { SoftwareKernel } from "../modules/module_loader.ts";
 import { type FaultReport, type KernelFault, KernelStop } from "../faults/kernel_fault.ts";
@@ -82,7 +82,8 @@ class SlicedLaunch {
   ) {
     this.#launch = launch;
     this.#sharing = sharing;
-    this.#mayWait = launch.place.workspace !== undefined || maySpin(launch.kernel.compiled.suspensions ?? []);
+    this.#mayWait = launch.place.workspace !== undefined || launch.hasClusters ||
+      maySpin(launch.kernel.compiled.suspensions ?? []);
     this.#gang = gang;
     this.#index = new BlockIndex(launch.geometry.grid, launch.place.order);
     launch.place.checks?.begin(launch);
@@ -90,24 +91,28 @@ class SlicedLaunch {
     this.#pace = new Pace(launch.place.isDivided ? 0 : sliceMilliseconds);
   }
 
-  /** Whether threads may wait for those of other blocks of their cluster. */
-  get #hasClusters(): boolean {
-    const { geometry, kernel: { compiled } } = this.#launch;
-    return blocksPerCluster(geometry) > 1 && compiled.suspensions !== undefined;
-  }
-
-  #clusters(): ResidentBlocks {
-    const { geometry, place: { order } } = this.#launch;
-    return new ResidentBlocks(this.#launch, { first: undefined, source: new ClusterIndex(geometry, order) });
-  }
-
   run(): boolean | Delegated {
     try {
-      if (this.#hasClusters) this.#residents ??= this.#clusters();
-      return this.#residents?.run() ?? (this.takesLong ? this.#share() : undefined) ?? this.#runSlice();
+      const shared = this.#residents === undefined && this.takesLong ? this.#share() : undefined;
+      return shared ?? (this.#launch.hasClusters ? this.#runClusters() : this.#residents?.run() ?? this.#runSlice());
     } catch (error) {
       throw error instanceof KernelStop ? this.#faultOf(error.report) : error;
     }
+  }
+
+  /** Runs clusters for a time slice. */
+  #runClusters(): boolean {
+    const launch = this.#launch;
+    const { geometry, place: { order }, kernel } = launch;
+    const start = performance.now();
+    this.#residents ??= new ResidentBlocks(launch, { first: undefined, source: new ClusterIndex(geometry, order) });
+    const isDone = this.#residents.run();
+    const sharing = this.#sharing?.();
+    if (sharing === undefined) return isDone;
+    const [x, y, z] = geometry.grid;
+    const milliseconds = performance.now() - start;
+    sharing.workers.note(kernel, { milliseconds, blocks: x * y * z, threads: () => sharing.threads });
+    return isDone;
   }
 
   #runSlice(): boolean | Delegated {
@@ -158,7 +163,6 @@ class SlicedLaunch {
     const sharing = this.#sharing?.();
     const launch = this.#launch;
     if (sharing === undefined || !sharing.workers.areReady || sharing.threads === 1) return undefined;
-    if (this.#hasClusters) return undefined;
     const { geometry: { block }, kernel: { compiled } } = launch;
     const first = launch.numberOfBlock(this.#index);
     const localBytes = threadMemoryBytes(compiled, block[0] * block[1] * block[2]);

@@ -98,6 +98,11 @@ export class LaunchRecord<Kernel extends RunnableKernel = RunnableKernel> {
     this.fields = new Int32Array(place.linearMemory.memory.buffer, this.ranges.launch.begin, launchFields.length);
   }
 
+  /** Whether threads may wait for those of other blocks of their cluster, which must be resident at the same time. */
+  get hasClusters(): boolean {
+    return blocksPerCluster(this.geometry) > 1 && this.kernel.compiled.suspensions !== undefined;
+  }
+
   /** The offset of the threads' saved registers, which follow the local memory. */
   get savedRegisters(): number {
     const { block } = this.geometry;

@@ -76,6 +76,10 @@ const jobFields = [
   "blockX",
   "blockY",
   "blockZ",
+  /** The size of clusters in blocks, or 0 if each block is a cluster of its own. */
+  "clusterX",
+  "clusterY",
+  "clusterZ",
   /** The size of the dynamic shared memory in bytes. */
   "sharedMemoryBytes",
   /** The offset of the packed parameters in linear memory. */

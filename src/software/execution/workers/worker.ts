@@ -13,7 +13,7 @@ import { InVainError, KernelStop, StepCounter } from "../faults/kernel_fault.ts"
 import { type HostFunctionParts, hostFunctions } from "../host_functions.ts";
 import { type BlockRunner, blockRunner } from "../launching/block_runner.ts";
 import { type BlockSource, type Coordinates, LaunchRecord } from "../launching/launch_state.ts";
-import type { RunKernel, RunnableGangs } from "../modules/kernel_versions.ts";
+import type { LaunchGeometry, RunKernel, RunnableGangs } from "../modules/kernel_versions.ts";
 import type { RunnableKernel } from "../modules/module_loader.ts";
 import { ResidentBlocks } from "../residency/resident_blocks.ts";
 import { Job, JobBoard, type JobFields, jobKinds, wokenAtOnce } from "./job_board.ts";
@@ -183,6 +183,8 @@ class JobRunner {
   readonly #pace = new Pace(claimMilliseconds);
   /** The blocks that wait for each other. Undefined if there are none. */
   #residents: ResidentBlocks | undefined;
+  /** The clusters of the job. Kept when all that have started have ended, because their memory belongs to the job. */
+  #clusters: ResidentBlocks | undefined;
 
   constructor(job: Job, fields: JobFields) {
     this.fields = fields;
@@ -191,6 +193,7 @@ class JobRunner {
     this.#launch = new LaunchRecord(kernel, {
       grid: [fields.gridX, fields.gridY, fields.gridZ],
       block: [fields.blockX, fields.blockY, fields.blockZ],
+      cluster: fields.clusterX === 0 ? undefined : [fields.clusterX, fields.clusterY, fields.clusterZ],
     }, {
       linearMemory: launchMemory,
       ranges: scratchOfWorker(fields, { worker, sharedBytes: kernel.compiled.sharedBytes + fields.sharedMemoryBytes }),
@@ -200,6 +203,12 @@ class JobRunner {
       workspace: fields.workspace || undefined,
     });
     this.#runner = blockRunner(this.#launch, gang);
+  }
+
+  /** The number of blocks that the thread claims at once, in each dimension. */
+  get clusterSize(): LaunchGeometry["grid"] {
+    const { geometry: { cluster = [1, 1, 1] }, hasClusters } = this.#launch;
+    return hasClusters ? cluster : [1, 1, 1];
   }
 
   /** Whether blocks that this thread has started wait for others, so that it must not leave the job. */
@@ -260,6 +269,11 @@ class JobRunner {
     if (this.isInVain) throw new InVainError();
     if (this.#residents !== undefined) {
       if (this.#residents.run()) this.#residents = undefined;
+      return;
+    }
+    if (this.#launch.hasClusters) {
+      this.#clusters ??= new ResidentBlocks(this.#launch, { first: undefined, source: this.#source });
+      if (!this.#clusters.run()) this.#residents = this.#clusters;
       return;
     }
     this.#runner.prepare();
@@ -325,8 +339,11 @@ class JobSource implements BlockSource {
   take(): Coordinates | undefined {
     const { job, fields: { gridX, gridY, mostResidents } } = this.#runner;
     if (!job.claimResident(mostResidents)) return undefined;
-    const row = Math.floor(job.first / gridX);
-    return { x: job.first % gridX, y: row % gridY, z: Math.floor(row / gridY) };
+    // The blocks of a launch in clusters are claimed by clusters.
+    const [x, y, z] = this.#runner.clusterSize;
+    const [clustersX, clustersY] = [gridX / x, gridY / y];
+    const row = Math.floor(job.first / clustersX);
+    return { x: job.first % clustersX * x, y: row % clustersY * y, z: Math.floor(row / clustersY) * z };
   }
 
   get residents(): number {

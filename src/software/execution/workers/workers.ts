@@ -8,7 +8,7 @@ import { addressSpace } from "../../abi/addresses.ts";
 import type { LinearMemory, PageHolder } from "../../memory/linear_memory.ts";
 import { pageByteLength, scratch, wholePages } from "../../memory/memory_layout.ts";
 import type { LocatedFault } from "../faults/kernel_fault.ts";
-import type { LaunchRecord } from "../launching/launch_state.ts";
+import { blocksPerCluster, type LaunchRecord } from "../launching/launch_state.ts";
 import { type GangFunctions, gangMemoryBytes, type GangProperties } from "../modules/kernel_versions.ts";
 import type { SoftwareKernel } from "../modules/module_loader.ts";
 import { blockMemorySizes, placeBytes } from "../residency/block_places.ts";
@@ -232,7 +232,8 @@ export class Workers implements PageHolder {
     { launch, gang, localBytes, mayWait }: SharableLaunch,
     { first, after, workers, ...fields }: JobOptions,
   ): Job | undefined {
-    const { kernel, geometry: { grid, block }, place: { parameters, bounds, sharedMemoryBytes = 0 } } = launch;
+    const { kernel, geometry, place: { parameters, bounds, sharedMemoryBytes = 0 } } = launch;
+    const { grid, block, cluster } = geometry;
     const blockThreads = block[0] * block[1] * block[2];
     // Reserving memory may release scratch ranges that no open job uses.
     const places = mayWait ? this.#placesOf(launch) : noPlaces;
@@ -258,6 +259,9 @@ export class Workers implements PageHolder {
       blockX: block[0],
       blockY: block[1],
       blockZ: block[2],
+      clusterX: cluster?.[0] ?? 0,
+      clusterY: cluster?.[1] ?? 0,
+      clusterZ: cluster?.[2] ?? 0,
       sharedMemoryBytes,
       parameters: copied,
       bounds,
@@ -270,7 +274,7 @@ export class Workers implements PageHolder {
       placesBytes: places!.byteLength,
       ...fieldsOfBefore(after),
       ...fields,
-    }, { first, end: grid[0] * grid[1] * grid[2], workers });
+    }, { first, end: grid[0] * grid[1] * grid[2] / (launch.hasClusters ? blocksPerCluster(geometry) : 1), workers });
     return job;
   }
 
@@ -374,17 +378,22 @@ export class Workers implements PageHolder {
    * blocks as it runs already. Returns undefined if there is no room.
    */
   #placesOf(
-    { kernel, geometry: { grid, block }, place: { sharedMemoryBytes = 0 } }: LaunchRecord,
+    { kernel, geometry, place: { sharedMemoryBytes = 0 } }: LaunchRecord,
   ): Places | undefined {
+    const { grid, block } = geometry;
+    const clusterBlocks = blocksPerCluster(geometry);
     const threads = block[0] * block[1] * block[2];
     const sizes = blockMemorySizes(kernel.compiled, { threads, sharedMemoryBytes });
-    const most = fittingBlocks(threads, sizes.shared);
+    const most = Math.max(clusterBlocks, fittingBlocks(threads, sizes.shared));
     const blocks = Math.min(most, grid[0] * grid[1] * grid[2]);
     // Each reservation is rounded up to whole pages.
     const reservations = this.#count * (Math.ceil(Math.log2(blocks)) + 1);
-    const byteLength = wholePages((2 * blocks + this.#count) * placeBytes(sizes)) + reservations * pageByteLength;
+    // Each worker can run a cluster.
+    const perWorker = clusterBlocks === 1 ? 1 : 2 * clusterBlocks;
+    const byteLength = wholePages((2 * blocks + perWorker * this.#count) * placeBytes(sizes)) +
+      reservations * pageByteLength;
     const begin = byteLength > mostScratchBytes ? undefined : this.#memory.reserve(byteLength);
-    return begin === undefined ? undefined : { begin, byteLength, blocks: most };
+    return begin === undefined ? undefined : { begin, byteLength, blocks: Math.floor(most / clusterBlocks) };
   }
 
   #releasePlaces(places: Places = noPlaces): void {
