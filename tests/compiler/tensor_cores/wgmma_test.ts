@@ -1,6 +1,6 @@
 import { assertEquals, assertNotEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { test } from "node:test";
-import { allocate, Fault, load, refusalOf, testModule } from "../compiler_device.ts";
+import { allocate, Fault, load, refusalOf, shadowOf, testModule } from "../compiler_device.ts";
 import { classes, Random } from "./inputs.ts";
 import { warpgroupForms } from "./forms.ts";
 import { faultKind } from "../../../src/software/abi/addresses.ts";
@@ -53,6 +53,42 @@ test("a matrix descriptor that leads outside of shared memory is a fault", () =>
   const { kind, line } = assertThrows(run, Fault);
   assertEquals(kind, faultKind.matrixDescriptor);
   assertStringIncludes(wrong.split("\n")[line - 1]!, text.split(" ")[0]!);
+});
+
+test("elements of D are uninitialized whose row of A, column of B or element of an added C is", () => {
+  for (
+    const words of ["a:128 b:transposed b:64", "a:registers b:32 zero", "a:transposed", "selector:1 b:128"]
+  ) {
+    const shape = words.startsWith("selector")
+      ? "mma_async.sp.sync.aligned.m64n16k32"
+      : "mma_async.sync.aligned.m64n16k16";
+    const form = formOf(`wgmma.${shape}.f32.f16.f16 ${words}`);
+    const { inputs, outputs, threads, kernel, write, read } = programOf(form);
+    const source = allocate(4 * inputs), out = allocate(4 * outputs);
+    const module = load(kernel, { decide: () => {} });
+    const { m, n, k } = form;
+    const kept = form.selector === undefined ? k : k / 2;
+    // A problem whose elements that are not 0 are the uninitialized ones.
+    const found = (part: "a" | "b" | "c", at: number) => {
+      const none = { a: new Uint32Array(m * kept), b: new Uint32Array(k * n), c: new Uint32Array(m * n) };
+      none[part][at] = 1;
+      const shadow = new Uint32Array(shadowOf(source).buffer, shadowOf(source).byteOffset, inputs);
+      shadow.fill(0);
+      write({ ...none, places: new Uint8Array(m * kept) }, shadow);
+      module.run("product", {
+        block: [threads, 1, 1],
+        parameters: [{ type: "u64", value: out.address }, { type: "u64", value: source.address }],
+      });
+      return read(new Uint32Array(shadowOf(out).buffer, shadowOf(out).byteOffset, outputs));
+    };
+    const expected = (isMarked: (row: number, column: number) => boolean) =>
+      Uint32Array.from({ length: m * n }, (_, at) => isMarked(Math.floor(at / n), at % n) ? 0xffff_ffff : 0);
+    assertEquals(found("a", 37 * kept + 9), expected((row) => row === 37), `${words}: a row of A`);
+    assertEquals(found("b", 13 * n + 11), expected((_, column) => column === 11), `${words}: a column of B`);
+    const isAdded = !words.includes("zero");
+    const element = expected((row, column) => isAdded && row === 50 && column === 6);
+    assertEquals(found("c", 50 * n + 6), element, `${words}: an element of C`);
+  }
 });
 
 test("operands of wgmma that PTX does not have are compilation errors", () => {

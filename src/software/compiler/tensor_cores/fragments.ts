@@ -81,16 +81,29 @@ export function floatReader(functions: WarpFunctions, operand: FloatFragments): 
 function writeFloatReader(operand: FloatFragments): FunctionDefinition {
   const { format, count, depth, normalizes = true } = operand;
   const f = new FunctionWriter(["i32", "i32", "i32"], ["i32"]);
-  const { code } = f;
   const target = 2;
   const reader = new ElementReader(f, format, { normalizes });
   if (operand.operand === "a") writeReaderOfRows(f, reader, operand);
   else writeReaderOfColumns(f, reader, operand);
+  pushFlags(f, reader, { target, size: count * depth });
+  return f.finish();
+}
+
+/**
+ * Writes code that pushes the flags of an operand of `size` elements that have been converted to the offset in the local
+ * `target`, and that corrects its infinities and NaNs.
+ */
+export function pushFlags(
+  f: FunctionWriter,
+  reader: ElementReader,
+  { target, size }: { target: number; size: number },
+): void {
+  const { code } = f;
   const isSpecial = f.local(), place = f.local();
   reader.pushIsSpecial();
   code.tee(isSpecial).ifUnlikely();
   code.get(target).set(place);
-  f.loop(count * depth / 4, () => {
+  f.loop(size / 4, () => {
     code.get(place).get(place).v128Load();
     reader.restoreSpecial();
     code.v128Store().get(place).i32(16).ops("i32Add").set(place);
@@ -99,7 +112,6 @@ function writeFloatReader(operand: FloatFragments): FunctionDefinition {
   code.get(isSpecial);
   reader.pushIsWide();
   code.i32(operandFlags.wide).ops("i32Mul", "i32Or");
-  return f.finish();
 }
 
 /** The place of an element along K, for lanes with t = 0. */

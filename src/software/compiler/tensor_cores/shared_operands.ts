@@ -12,7 +12,9 @@
  *
  * @module
  */
+import { bitsOfFormat, ElementReader, type FloatFormat } from "./formats.ts";
 import { faultKind, shadowOffset } from "../../abi/addresses.ts";
+import { pushFlags } from "./fragments.ts";
 import { FunctionWriter, type WarpFunctions } from "./warp_functions.ts";
 import type { FunctionDefinition } from "../webassembly/module_encoder.ts";
 import { hostIndex } from "../../abi/host_functions.ts";
@@ -101,6 +103,105 @@ function writeSharedReader(
     }
   });
   return f.finish();
+}
+
+/** Columns of B that are converted to a row for each K. */
+export interface SharedColumns {
+  readonly format: FloatFormat;
+  /** The number of bytes of a column. */
+  readonly columnBytes: number;
+  /** Whether elements are adjacent along N. */
+  readonly isTransposed: boolean;
+}
+
+/**
+ * Returns a function that converts eight columns of B, as `floatReader` does for fragments. Its parameters are the offset
+ * of the converted operand in linear memory, 0, the descriptor, the number of the group of eight columns, the launch
+ * record, the thread, and the encoded location of the instruction; it returns the operand's flags.
+ */
+export function columnReader(functions: WarpFunctions, columns: SharedColumns): number {
+  return functions.indexOf(`columns ${JSON.stringify(columns)}`, () => writeColumnReader(functions, columns));
+}
+
+function writeColumnReader(
+  functions: WarpFunctions,
+  { format, columnBytes, isTransposed }: SharedColumns,
+): FunctionDefinition {
+  const f = new FunctionWriter(["i32", "i32", "i64", "i32", "i32", "i32", "i32"], ["i32"]);
+  const { code } = f;
+  const target = 0;
+  const perWord = 32 / bitsOfFormat[format], depth = columnBytes / 4 * perWord;
+  const find = functions.indexOf(`find ${isTransposed}`, () => writeFind(isTransposed));
+  const reader = new ElementReader(f, format, { normalizes: false });
+  const halves = [0, 1].map(() => ({ values: f.local("v128"), exponents: f.local("v128") }));
+  const values = f.local(), exponents = f.local();
+  code.get(target).set(values).get(target).i32(4 * 8 * depth).ops("i32Add").set(exponents);
+  /** Converts words of four columns each, which have elements of one or several K, from the `index`-th on. */
+  const convert = (index: number, words: readonly number[]) => {
+    for (let element = 0; element < perWord; element++) {
+      const k = index * perWord + element;
+      halves.forEach((half, which) => {
+        reader.read(words[which]!, { element, ...half });
+        code.get(values).get(half.values).v128Store(32 * k + 16 * which);
+      });
+      code.get(exponents).get(halves[0]!.exponents).get(halves[1]!.exponents).simd("i16x8NarrowI32x4S");
+      code.v128Store(16 * k);
+    }
+  };
+  const advance = (count: number) => {
+    code.get(values).i32(32 * count).ops("i32Add").set(values);
+    code.get(exponents).i32(16 * count).ops("i32Add").set(exponents);
+  };
+  const load = (vector: number, pushLine: () => void, pushPiece: () => void) => {
+    code.get(descriptor);
+    pushLine();
+    pushPiece();
+    code.get(launch).get(thread).get(place).call(find).v128Load().set(vector);
+  };
+  const interleave = (left: number, right: number, half: number) => {
+    return code.get(left).get(right).i8x16Shuffle(interleaved(isTransposed ? 2 : 4, half));
+  };
+  let vectors = Array.from({ length: 8 }, () => f.local("v128"));
+  let others = vectors.map(() => f.local("v128"));
+  if (isTransposed) {
+    const line = f.local();
+    f.loop(depth / 2, (pair) => {
+      [0, 1].forEach((k) => {
+        code.get(pair).i32(1).ops("i32Shl").i32(k).ops("i32Add").set(line);
+        load(vectors[k]!, () => code.get(line), () => code.get(first));
+      });
+      for (const half of [0, 1]) interleave(vectors[0]!, vectors[1]!, half).set(others[half]!);
+      convert(0, others);
+      advance(2);
+    });
+  } else {
+    f.loop(columnBytes / 16, (piece) => {
+      vectors.forEach((vector, column) => {
+        load(vector, () => code.get(first).i32(3).ops("i32Shl").i32(column).ops("i32Add"), () => code.get(piece));
+      });
+      // Interleaving the words of both halves three times transposes them: four rows of the words of eight columns.
+      for (let round = 0; round < 3; round++) {
+        for (let pair = 0; pair < 4; pair++) {
+          for (const half of [0, 1]) {
+            interleave(vectors[pair]!, vectors[pair + 4]!, half).set(others[2 * pair + half]!);
+          }
+        }
+        [vectors, others] = [others, vectors];
+      }
+      for (let word = 0; word < 4; word++) convert(word, [vectors[2 * word]!, vectors[2 * word + 1]!]);
+      advance(4 * perWord);
+    });
+  }
+  pushFlags(f, reader, { target, size: 8 * depth });
+  return f.finish();
+}
+
+/** The bytes of a shuffle that interleaves the elements in the lower or upper halves of two vectors. */
+function interleaved(elementBytes: number, half: number): number[] {
+  return Array.from({ length: 16 }, (_, byte) => {
+    const element = Math.floor(byte / elementBytes);
+    return (element % 2) * 16 + 8 * half + (element >> 1) * elementBytes + byte % elementBytes;
+  });
 }
 
 /**

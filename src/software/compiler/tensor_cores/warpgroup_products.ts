@@ -4,9 +4,16 @@
  *
  * @module
  */
+import type { FloatFormat } from "./formats.ts";
 import { fragmentsBegin, preparation } from "./product_batches.ts";
-import { convertedOperand, type MatrixProduct, productFunction, productShadow } from "./matrix_products.ts";
-import { sharedReader } from "./shared_operands.ts";
+import {
+  type ConvertedOperand,
+  convertedOperand,
+  type MatrixProduct,
+  productFunction,
+  productShadow,
+} from "./matrix_products.ts";
+import { columnReader, sharedReader } from "./shared_operands.ts";
 import { FunctionWriter, type WarpFunctions } from "./warp_functions.ts";
 import { workspace } from "./workspace.ts";
 
@@ -56,45 +63,57 @@ export function warpgroupFunction(
     const { part, n, isShared, signs, isTransposed } = product;
     const space = f.local(), accumulator = f.local();
     code.get(launch).get(record).get(thread).call(preparation(functions, { hasShadows })).set(space);
-    const isSparse = part.selector !== undefined;
-    const read = (operand: "a" | "b", { blocks, pushFirst }: { blocks: number; pushFirst: () => void }) => {
-      const rowBytes = operand === "b" && isSparse ? 64 : 32;
-      code.get(space).i32(warpgroupPlaces[operand]);
+    const rowBytes = { a: 32, b: part.selector === undefined ? 32 : 64 } as const;
+    const pushSource = (operand: "a" | "b", pushFirst: () => void) => {
       code.get(saved).memory("i64Load", fragmentsBegin + warpgroupPlaces.descriptors[operand]);
       pushFirst();
-      code.get(launch).get(thread).get(place);
+      return code.get(launch).get(thread).get(place);
+    };
+    const read = (operand: "a" | "b", { blocks, pushFirst }: { blocks: number; pushFirst: () => void }) => {
       const flipped = operand === "a" ? signs : 0;
-      const shared = { blocks, rowBytes, isTransposed: isTransposed[operand], flipped, hasShadows };
-      code.call(sharedReader(functions, shared));
-    };
-    const convert = (operand: "a" | "b", at: number) => {
-      const converted = convertedOperand(functions, { product: part, part: operand });
-      const target = f.local(), flags = f.local();
-      if (converted === undefined) return { target: undefined, flags, end: at };
-      code.get(space).i32(workspace.operands + at).ops("i32Add").set(target);
-      code.get(space).i32(warpgroupPlaces[operand]).get(target).call(converted.reader).set(flags);
-      return { target, flags, end: at + converted.byteLength };
-    };
-    const pushPlace = (operand: "a" | "b", target: number | undefined) => {
-      return target === undefined ? code.i32(warpgroupPlaces[operand]) : code.get(target);
+      const shared = { blocks, rowBytes: rowBytes[operand], isTransposed: isTransposed[operand], flipped, hasShadows };
+      code.get(space).i32(warpgroupPlaces[operand]);
+      pushSource(operand, pushFirst).call(sharedReader(functions, shared));
     };
     if (isShared) {
       const pushWarp = () => code.get(thread).i32(5).ops("i32ShrU").i32(3).ops("i32And");
       read("a", { blocks: 2, pushFirst: () => pushWarp().i32(1).ops("i32Shl") });
     }
-    const a = convert("a", 0);
+    const converted = {
+      a: convertedOperand(functions, { product: part, part: "a" }),
+      b: convertedOperand(functions, { product: part, part: "b" }),
+    };
+    const targets = { a: f.local(), b: f.local() }, flags = { a: f.local(), b: f.local() };
+    const convert = (operand: "a" | "b", { reader }: ConvertedOperand) => {
+      code.get(space).i32(warpgroupPlaces[operand]).get(targets[operand]).call(reader).set(flags[operand]);
+    };
+    if (converted.a !== undefined) {
+      code.get(space).i32(workspace.operands).ops("i32Add").tee(targets.a);
+      code.i32(converted.a.byteLength).ops("i32Add").set(targets.b);
+      convert("a", converted.a);
+    }
     code.i32(warpgroupPlaces.accumulator).set(accumulator);
     f.loop(n / partColumns, (index) => {
-      read("b", { blocks: 1, pushFirst: () => code.get(index) });
+      const pushGroup = () => code.get(index);
+      if (converted.b !== undefined && !hasShadows) {
+        const columns = { format: part.b as FloatFormat, columnBytes: rowBytes.b, isTransposed: isTransposed.b };
+        code.get(targets.b).i32(0);
+        pushSource("b", pushGroup).call(columnReader(functions, columns)).set(flags.b);
+      } else {
+        read("b", { blocks: 1, pushFirst: pushGroup });
+        if (converted.b !== undefined) convert("b", converted.b);
+      }
       if (hasShadows) {
         code.get(space).i32(warpgroupPlaces.a).i32(warpgroupPlaces.b).get(accumulator).get(accumulator);
         code.i32(warpgroupPlaces.metadata).call(productShadow(functions, part));
       }
-      const b = convert("b", a.end);
       code.get(space);
-      pushPlace("a", a.target);
-      pushPlace("b", b.target).get(accumulator).get(accumulator).i32(warpgroupPlaces.metadata);
-      code.get(a.flags).get(b.flags).ops("i32Or").call(productFunction(functions, part));
+      for (const operand of ["a", "b"] as const) {
+        if (converted[operand] === undefined) code.i32(warpgroupPlaces[operand]);
+        else code.get(targets[operand]);
+      }
+      code.get(accumulator).get(accumulator).i32(warpgroupPlaces.metadata);
+      code.get(flags.a).get(flags.b).ops("i32Or").call(productFunction(functions, part));
       code.get(accumulator).i32(part.d === "f16" ? 8 : 16).ops("i32Add").set(accumulator);
     });
     return f.finish();
