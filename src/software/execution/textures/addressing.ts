@@ -6,16 +6,48 @@
  */
 import { addressModes } from "./texture_object.ts";
 
-/** The texels of one dimension that a read uses. An index of -1 stands for the border. */
-export interface Axis {
-  readonly first: number;
-  readonly second: number;
-  /** The weight of the second texel in 256ths. 0 if only the first one is used. */
-  readonly fraction: number;
-}
-
 const { wrap, clamp, mirror } = addressModes;
 const leastNormal = 2 ** -126;
+
+/**
+ * The texels of one dimension that a read uses. An index of -1 stands for the border. An object is reused for the next
+ * read, because a read takes less time than to create one.
+ */
+export class Axis {
+  first = 0;
+  second = 0;
+  /** The weight of the second texel in 256ths. 0 if only the first one is used. */
+  fraction = 0;
+
+  /** Uses one texel. */
+  setOnly(first: number): void {
+    this.first = this.second = first;
+    this.fraction = 0;
+  }
+
+  /** Uses the texel at a coordinate in texels. */
+  setNearest(coordinate: number, extent: number, mode: number): void {
+    this.setOnly(addressed(Math.floor(coordinate), extent, mode));
+  }
+
+  /** Uses the two texels around a coordinate in texels. */
+  setLinear(coordinate: number, extent: number, mode: number): void {
+    const position = Math.floor(256 * coordinate + 0.5) - 128;
+    const index = Math.floor(position / 256);
+    if (mode === clamp && (index < 0 || index >= extent - 1)) return this.setOnly(index < 0 ? 0 : extent - 1);
+    this.first = addressed(index, extent, mode);
+    this.second = addressed(index + 1, extent, mode);
+    this.fraction = Number.isFinite(index) ? position - 256 * index : 0;
+  }
+
+  /** Uses the two texels around a coordinate whatever their weights are, each addressed alone. */
+  setNeighbours(coordinate: number, extent: number, mode: number): void {
+    const index = Math.floor((Math.floor(256 * coordinate + 0.5) - 128) / 256);
+    this.first = addressed(index, extent, mode);
+    this.second = addressed(index + 1, extent, mode);
+    this.fraction = 0;
+  }
+}
 
 /**
  * Returns a coordinate in texels.
@@ -25,34 +57,6 @@ const leastNormal = 2 ** -126;
 export function texelsOf(coordinate: number, extent: number, isNormalized: boolean): number {
   if (Number.isNaN(coordinate) || Math.abs(coordinate) < leastNormal) return 0;
   return isNormalized ? Math.floor(coordinate * 2 ** 21) / 2 ** 21 * extent : coordinate;
-}
-
-/** Returns the texel at a coordinate in texels. */
-export function nearest(coordinate: number, extent: number, mode: number): number {
-  return addressed(Math.floor(coordinate), extent, mode);
-}
-
-/** Returns the two texels around a coordinate in texels. */
-export function linear(coordinate: number, extent: number, mode: number): Axis {
-  const position = Math.floor(256 * coordinate + 0.5) - 128;
-  const index = Math.floor(position / 256);
-  const isFinite = Number.isFinite(index);
-  if (mode === clamp) {
-    if (index < 0) return { first: 0, second: 0, fraction: 0 };
-    if (index >= extent - 1) return { first: extent - 1, second: extent - 1, fraction: 0 };
-  }
-  return {
-    first: addressed(index, extent, mode),
-    second: addressed(index + 1, extent, mode),
-    fraction: isFinite ? position - 256 * index : 0,
-  };
-}
-
-/** Returns the two texels around a coordinate whatever their weights are, each addressed alone. */
-export function neighbours(coordinate: number, extent: number, mode: number): Axis {
-  const position = Math.floor(256 * coordinate + 0.5) - 128;
-  const index = Math.floor(position / 256);
-  return { first: addressed(index, extent, mode), second: addressed(index + 1, extent, mode), fraction: 0 };
 }
 
 /** Returns the position of the two texels around a coordinate: the index of the first one, and the weight of the other. */
@@ -88,14 +92,12 @@ function modulo(index: number, extent: number): number {
   return (index % extent + extent) % extent;
 }
 
-/** Divides a weight by the two factors of a fraction in 256ths. The second part is rounded half up. */
-export function dividedUp(weight: number, fraction: number): readonly [first: number, second: number] {
-  const second = Math.floor((weight * fraction + 128) / 256);
-  return [weight - second, second];
+/** Returns the part of a weight that the second of two texels gets, rounded half up. */
+export function secondUp(weight: number, fraction: number): number {
+  return Math.floor((weight * fraction + 128) / 256);
 }
 
-/** Divides a weight by the two factors of a fraction in 256ths. The second part is rounded half down. */
-export function dividedDown(weight: number, fraction: number): readonly [first: number, second: number] {
-  const second = Math.ceil((weight * fraction - 128) / 256);
-  return [weight - second, second];
+/** Returns the part of a weight that the second of two texels gets, rounded half down. */
+export function secondDown(weight: number, fraction: number): number {
+  return Math.ceil((weight * fraction - 128) / 256);
 }

@@ -58,6 +58,7 @@ export interface TexelLevel {
   readonly rowBytes: number;
   /** The distance of slices, or of layers. */
   readonly sliceBytes: number;
+  readonly texelBytes: number;
 }
 
 /** A texture or surface as the texture unit uses it. */
@@ -68,6 +69,7 @@ export class BoundTexture {
   readonly texelBytes: number;
   readonly levels: readonly TexelLevel[];
   readonly isNormalized: boolean;
+  readonly isFloat: boolean;
   /** What a read of the border gives in each channel: the bits of its result. */
   readonly borderWords: readonly number[];
   /** The border in each channel as `code` returns it. */
@@ -78,6 +80,7 @@ export class BoundTexture {
     const format = this.format = channelFormats[object.format]!;
     this.channelBytes = texelBytes(format, 1);
     this.texelBytes = texelBytes(format, object.channels);
+    this.isFloat = format.startsWith("f");
     this.levels = levelsOf(object, this.texelBytes);
     this.isNormalized = object.isNormalized === 1 && greatestIntegers[format] !== undefined;
     const border = [object.border0, object.border1, object.border2, object.border3].map(Math.fround);
@@ -145,7 +148,7 @@ function levelsOf(
     const size = { width: levelOf(width, level), height: levelOf(height, level), depth: levelOf(depth, level) };
     const rowBytes = pitch || size.width * bytes;
     const sliceBytes = rowBytes * size.height;
-    if (level >= firstLevel) found.push({ begin: offset, ...size, rowBytes, sliceBytes });
+    if (level >= firstLevel) found.push({ begin: offset, ...size, rowBytes, sliceBytes, texelBytes: bytes });
     offset += sliceBytes * size.depth * layers;
   }
   return found;

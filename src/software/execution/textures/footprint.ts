@@ -3,10 +3,19 @@
  *
  * @module
  */
-import { type Axis, dividedDown, dividedUp } from "./addressing.ts";
+import { type Axis, secondDown, secondUp } from "./addressing.ts";
 import type { BoundTexture, TexelLevel, TexelMemory } from "./bound_texture.ts";
-import { bitsOfFloat, exponentOf, greatestIntegers, roundedAway, srgbExponent, textureNaN } from "./texel_format.ts";
+import {
+  bitsOfFloat,
+  exponentOf,
+  greatestIntegers,
+  powerOfTwo,
+  roundedAway,
+  srgbExponent,
+  textureNaN,
+} from "./texel_format.ts";
 
+const leastHalf = 2 ** -24, leastSingle = 2 ** -149;
 const mostTexels = 32;
 /** The offset that stands for the border. */
 const border = -1;
@@ -19,6 +28,7 @@ export class Footprint {
   /** The plane of each texel: a slice of a level. Each is summed alone. */
   readonly #planes = new Int32Array(mostTexels);
   readonly #codes = new Float64Array(mostTexels);
+  readonly #values = new Float64Array(mostTexels);
   #count = 0;
   #planeCount = 0;
 
@@ -36,37 +46,26 @@ export class Footprint {
     this.#planeCount++;
   }
 
-  /** Adds a texel. A negative index stands for the border. */
-  add(
-    level: TexelLevel,
-    { bytes, slice }: { bytes: number; slice: number },
-    x: number,
-    y: number,
-    weight: number,
-  ): void {
-    const isBorder = x < 0 || y < 0 || slice < 0;
+  /** Adds the texel of a slice in a row. A negative index stands for the border. */
+  add(level: TexelLevel, slice: number, x: number, y: number, weight: number): void {
     const at = this.#count++;
-    this.#offsets[at] = isBorder ? border : level.begin + slice * level.sliceBytes + y * level.rowBytes + x * bytes;
+    this.#offsets[at] = x < 0 || y < 0 || slice < 0
+      ? border
+      : level.begin + slice * level.sliceBytes + y * level.rowBytes + x * level.texelBytes;
     this.#weights[at] = weight;
     this.#planes[at] = this.#planeCount;
   }
 
-  /** Adds the texels of a plane where two axes cross, whose weights make up `weight`. */
-  addPlane(
-    level: TexelLevel,
-    place: { bytes: number; slice: number },
-    [x, y]: readonly [Axis, Axis],
-    weight: number,
-  ): void {
-    this.beginPlane();
-    const [left, right] = dividedUp(weight, x.fraction);
-    const [upperLeft, lowerLeft] = dividedDown(left, y.fraction);
-    const [upperRight, lowerRight] = dividedUp(right, y.fraction);
-    this.add(level, place, x.first, y.first, upperLeft);
-    if (x.fraction !== 0) this.add(level, place, x.second, y.first, upperRight);
+  /** Adds the texels of a slice where two axes cross, whose weights make up `weight`. */
+  addPlane(level: TexelLevel, slice: number, x: Axis, y: Axis, weight: number): void {
+    this.#planeCount++;
+    const right = secondUp(weight, x.fraction), left = weight - right;
+    const lowerLeft = secondDown(left, y.fraction), lowerRight = secondUp(right, y.fraction);
+    this.add(level, slice, x.first, y.first, left - lowerLeft);
+    if (x.fraction !== 0) this.add(level, slice, x.second, y.first, right - lowerRight);
     if (y.fraction === 0) return;
-    this.add(level, place, x.first, y.second, lowerLeft);
-    if (x.fraction !== 0) this.add(level, place, x.second, y.second, lowerRight);
+    this.add(level, slice, x.first, y.second, lowerLeft);
+    if (x.fraction !== 0) this.add(level, slice, x.second, y.second, lowerRight);
   }
 
   /** Returns the bits of the only texel's channel. */
@@ -91,8 +90,9 @@ export class Footprint {
         ? texture.borderCodes[channel]!
         : this.#memory.read(offset + channel * texture.channelBytes, texture.format);
     }
-    const isFloat = texture.format.startsWith("f") || texture.isSrgb(channel);
-    return isFloat ? this.#floatSum(texture, channel) : bitsOfFloat(Math.fround(this.#integerSum(texture)));
+    return texture.isFloat || texture.isSrgb(channel)
+      ? this.#floatSum(texture, channel)
+      : bitsOfFloat(Math.fround(this.#integerSum(texture)));
   }
 
   #integerSum({ format }: BoundTexture): number {
@@ -125,21 +125,25 @@ export class Footprint {
       let end = index;
       for (; end < this.#count && this.#planes[end] === plane; end++) {
         const code = this.#codes[end]!;
-        const value = texture.numberOf(code);
+        const value = this.#values[end] = texture.numberOf(code);
         if (Number.isNaN(value)) hasNaN = true;
         else if (value === Infinity) hasInfinity = true;
         else if (value === -Infinity) hasNegativeInfinity = true;
         if (this.#weights[end] === 0) continue;
         if (value > 0 || Object.is(value, 0)) isNegative = false;
         if (isSrgb) top = Math.max(top, srgbExponent(code));
-        else if (value !== 0 && Number.isFinite(value)) top = Math.max(top, exponentOf(Math.abs(value)) + 1);
+        else if (value !== 0 && value - value === 0) {
+          const exponent = isHalf ? exponentOf(Math.abs(value)) + 1 : (code >>> 23 & 255) - 126;
+          if (exponent > top) top = exponent;
+        }
       }
       if (top !== -Infinity) {
-        const unit = isSrgb ? Math.max(2 ** (top - 8), 2 ** -14) : 2 ** (top - (isHalf ? 15 : 28));
+        const unitExponent = isSrgb ? Math.max(top - 8, -14) : top - (isHalf ? 15 : 28);
+        const unit = powerOfTwo(unitExponent), scale = powerOfTwo(-unitExponent);
         let sum = 0;
         for (let at = index; at < end; at++) {
-          const value = texture.numberOf(this.#codes[at]!);
-          if (Number.isFinite(value)) sum += Math.trunc(value / unit) * this.#weights[at]!;
+          const value = this.#values[at]!;
+          if (value - value === 0) sum += Math.trunc(value * scale) * this.#weights[at]!;
         }
         const part = sum * unit / 256, before = total;
         total += part;
@@ -152,7 +156,7 @@ export class Footprint {
     if (hasInfinity || hasNegativeInfinity) return hasInfinity ? 0x7f80_0000 : 0xff80_0000;
     if (total === 0) return isNegative ? 0x8000_0000 : 0;
     const isShort = isHalf || isSrgb;
-    const rounded = roundedAway(total, lack, { bits: isShort ? 11 : 24, least: isShort ? 2 ** -24 : 2 ** -149 });
+    const rounded = roundedAway(total, lack, { bits: isShort ? 11 : 24, least: isShort ? leastHalf : leastSingle });
     if (Math.abs(rounded) < (isShort ? 2 ** -24 : 2 ** -126)) return total < 0 ? 0x8000_0000 : 0;
     return bitsOfFloat(rounded);
   }

@@ -11,6 +11,14 @@ const floats = new Float32Array(words.buffer);
 /** The NaN of the texture unit. */
 export const textureNaN = 0x7fff_ffff;
 
+const leastPower = -400;
+const powers = Float64Array.from({ length: 800 }, (_, index) => 2 ** (index + leastPower));
+
+/** Returns a power of two, from a table: this takes a fraction of the time of `**`. */
+export function powerOfTwo(exponent: number): number {
+  return powers[exponent - leastPower]!;
+}
+
 /** Returns the bits of a number as a 32-bit float. */
 export function bitsOfFloat(value: number): number {
   floats[0] = value;
@@ -69,15 +77,13 @@ function halfOf(value: number): number {
   return (exponent + 15 << 10) + (value * 2 ** (10 - exponent) - 1024);
 }
 
-/** Returns the largest integer e with 2 ** e <= value, for a positive finite number. */
+const double = new Float64Array(1);
+const upperHalf = new Int32Array(double.buffer);
+
+/** Returns the largest integer e with 2 ** e <= value, for a positive finite number that is not subnormal. */
 export function exponentOf(value: number): number {
-  const bits = bitsOfFloat(value);
-  const exponent = bits >> 23 & 255;
-  if (exponent > 0 && exponent < 255 && floatOfBits(bits) <= value) return exponent - 127;
-  let found = Math.floor(Math.log2(value));
-  if (2 ** found > value) found--;
-  if (2 ** (found + 1) <= value) found++;
-  return found;
+  double[0] = value;
+  return (upperHalf[1]! >> 20 & 0x7ff) - 1023;
 }
 
 /**
@@ -91,7 +97,7 @@ export function roundedAway(
   { bits, least }: { readonly bits: number; readonly least: number },
 ): number {
   const magnitude = Math.abs(value);
-  const unit = Math.max(2 ** (exponentOf(magnitude) - bits + 1), least);
+  const unit = Math.max(powerOfTwo(exponentOf(magnitude) - bits + 1), least);
   const quotient = magnitude / unit, floor = Math.floor(quotient);
   const isTie = quotient - floor === 0.5;
   const isUp = isTie ? lack * Math.sign(value) >= 0 : quotient - floor > 0.5;

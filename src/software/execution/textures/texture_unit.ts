@@ -12,26 +12,29 @@ import {
   type TextureOperation,
   textureQueries,
 } from "../../abi/textures.ts";
-import { type Axis, dividedUp, linear, nearest, neighbours, position, texelsOf, withinRepeated } from "./addressing.ts";
+import { Axis, position, secondDown, secondUp, texelsOf, withinRepeated } from "./addressing.ts";
 import { BoundTexture, type TexelLevel, TexelMemory } from "./bound_texture.ts";
 import { facePoint, texelOfCube } from "./cubemaps.ts";
 import { Footprint } from "./footprint.ts";
 import { nearestHalf } from "./texel_format.ts";
-import { addressModes, TextureSlots } from "./texture_object.ts";
+import { addressModes, type TextureObject, TextureSlots } from "./texture_object.ts";
 
-/** A place in a texture: coordinates in each dimension, and the layer or the face, undefined where it has none. */
+/**
+ * A place in a texture: coordinates in each dimension, the layer or the face, and the face of a seamless cubemap, if it
+ * is one. It is reused for the next read.
+ */
 interface Place {
-  readonly coordinates: readonly [x: number, y: number, z: number];
-  readonly slice: number;
-  /** The face of a seamless cubemap. */
-  readonly face: number | undefined;
+  x: number;
+  y: number;
+  z: number;
+  slice: number;
+  face: number | undefined;
 }
 
 /** The level that a kernel reads if it names none: the least one. */
 const leastLod = -32;
 const facesOfCube = 6;
 const whole = 256;
-const only = (first: number): Axis => ({ first, second: first, fraction: 0 });
 
 /** Reads textures for the kernels of one thread. */
 export class TextureUnit {
@@ -42,6 +45,10 @@ export class TextureUnit {
   readonly #footprint: Footprint;
   readonly #bound = new Map<number, BoundTexture>();
   readonly #operations = new Map<number, TextureOperation>();
+  readonly #place: Place = { x: 0, y: 0, z: 0, slice: 0, face: undefined };
+  readonly #x = new Axis();
+  readonly #y = new Axis();
+  readonly #z = new Axis();
 
   constructor(memory: WebAssembly.Memory) {
     this.memory = new TexelMemory(memory);
@@ -120,7 +127,7 @@ export class TextureUnit {
       }
       return;
     }
-    const isSummed = this.#addLevels(texture, place, { at, operation });
+    const isSummed = this.#addLevels(texture, place, operation, at);
     for (let channel = 0; channel < 4; channel++) {
       this.#integers[results + channel] = isSummed
         ? this.#footprint.sum(texture, channel)
@@ -155,104 +162,91 @@ export class TextureUnit {
     }
     const [x, y, z] = texel as [number, number, number];
     const slice = isLayered ? object.firstLayer + layer : z;
-    this.#footprint.add(level, { bytes: texture.texelBytes, slice }, x, y, whole);
+    this.#footprint.add(level, slice, x, y, whole);
     return true;
   }
 
   /** Returns the place that coordinates name. */
   #placeOf({ object }: BoundTexture, { geometry }: TextureOperation, at: number): Place {
     const { isLayered, isCube, first, count } = shapeOf(geometry);
-    const coordinates = [0, 0, 0];
-    for (let index = 0; index < count; index++) {
-      coordinates[index] = this.#floats[at + exchangeWords.coordinates + first + index]!;
-    }
+    const place = this.#place;
+    const from = at + exchangeWords.coordinates + first;
+    place.x = this.#floats[from]!;
+    place.y = count > 1 ? this.#floats[from + 1]! : 0;
+    place.z = count > 2 ? this.#floats[from + 2]! : 0;
+    place.face = undefined;
     const layers = isCube ? object.visibleLayers / facesOfCube : object.visibleLayers;
     const layer = isLayered ? Math.min(this.#integers[at + exchangeWords.coordinates]! >>> 0, layers - 1) : 0;
-    if (!isCube) {
-      const slice = object.firstLayer + layer;
-      return { coordinates: coordinates as [number, number, number], slice, face: undefined };
-    }
-    const { face, s, t } = facePoint(coordinates[0]!, coordinates[1]!, coordinates[2]!);
-    const slice = object.firstLayer + layer * facesOfCube + face;
-    return { coordinates: [s, t, 0], slice, face: object.isSeamless === 1 ? face : undefined };
+    place.slice = object.firstLayer + (isCube ? layer * facesOfCube : layer);
+    if (!isCube) return place;
+    const { face, s, t } = facePoint(place.x, place.y, place.z);
+    place.x = s;
+    place.y = t;
+    place.slice += face;
+    if (object.isSeamless === 1) place.face = face;
+    return place;
   }
 
   /** Adds the texels of the levels that a read uses. Returns whether they are summed, not only passed on. */
-  #addLevels(
-    texture: BoundTexture,
-    place: Place,
-    { at, operation }: { at: number; operation: TextureOperation },
-  ): boolean {
+  #addLevels(texture: BoundTexture, place: Place, operation: TextureOperation, at: number): boolean {
     const { object, levels } = texture;
     const detail = levels.length === 1 ? 0 : this.#levelOf(texture, operation, at);
     if (object.filtersLevels === 0) {
-      this.#addLevel(texture, place, { level: levels[detail + 128 >> 8]!, at, operation, weight: whole });
+      this.#addLevel(texture, place, operation, at, levels[detail + 128 >> 8]!, whole);
       return object.isFiltered === 1;
     }
     const index = detail >> 8;
     const rest = detail & 255;
     const isSharpened = object.isAnisotropic === 1 && object.optimizesTrilinear === 1;
     const fraction = isSharpened ? Math.min(Math.max(2 * rest - 128, 0), 256) : rest;
-    if (fraction < whole) {
-      this.#addLevel(texture, place, { level: levels[index]!, at, operation, weight: whole - fraction });
-    }
-    if (fraction > 0) this.#addLevel(texture, place, { level: levels[index + 1]!, at, operation, weight: fraction });
+    if (fraction < whole) this.#addLevel(texture, place, operation, at, levels[index]!, whole - fraction);
+    if (fraction > 0) this.#addLevel(texture, place, operation, at, levels[index + 1]!, fraction);
     return object.isFiltered === 1 || fraction > 0 && fraction < whole;
   }
 
   #addLevel(
-    texture: BoundTexture,
-    { coordinates, slice, face }: Place,
-    { level, at, operation: { geometry, hasOffsets }, weight }: {
-      level: TexelLevel;
-      at: number;
-      operation: TextureOperation;
-      weight: number;
-    },
+    { object }: BoundTexture,
+    place: Place,
+    { geometry, hasOffsets }: TextureOperation,
+    at: number,
+    level: TexelLevel,
+    weight: number,
   ): void {
-    const { object, texelBytes: bytes } = texture;
-    const { isCube } = shapeOf(geometry);
-    const isNormalized = object.hasNormalizedCoordinates === 1 || isCube;
-    const axisOf = (dimension: 0 | 1 | 2, extent: number, given: number): Axis => {
-      const offset = hasOffsets ? this.#integers[at + exchangeWords.offsets + dimension]! : 0;
-      // Only normalized coordinates repeat a texture.
-      const mode = !isNormalized && given !== addressModes.border ? addressModes.clamp : given;
-      const coordinate = withinRepeated(texelsOf(coordinates[dimension], extent, isNormalized), mode) + offset;
-      return object.isFiltered === 1 ? linear(coordinate, extent, mode) : only(nearest(coordinate, extent, mode));
-    };
-    if (face !== undefined) return this.#addSeamless(texture, { coordinates, slice, face }, { level, weight });
-    const x = axisOf(0, level.width, object.addressX);
+    if (place.face !== undefined) return this.#addSeamless(object, place, level, weight);
+    const isNormalized = object.hasNormalizedCoordinates === 1 || shapeOf(geometry).isCube;
+    const isFiltered = object.isFiltered === 1;
+    const offsets = at + exchangeWords.offsets;
+    const x = this.#x, y = this.#y;
+    const right = hasOffsets ? this.#integers[offsets]! : 0;
+    setAxis(x, place.x, right, level.width, object.addressX, isNormalized, isFiltered);
     // A texture of one dimension has one row, and is read at its upper edge. Only layers have no second dimension.
-    const isFlat = geometry === "a1d" || geometry === "1d" && object.isFiltered === 0;
-    const y = isFlat ? only(0) : axisOf(1, level.height, object.addressY);
-    if (geometry !== "3d") {
-      this.#footprint.addPlane(level, { bytes, slice }, [x, y], weight);
-      return;
+    if (geometry === "a1d" || geometry === "1d" && !isFiltered) y.setOnly(0);
+    else {
+      const down = hasOffsets && geometry !== "1d" ? this.#integers[offsets + 1]! : 0;
+      setAxis(y, place.y, down, level.height, object.addressY, isNormalized, isFiltered);
     }
-    const z = axisOf(2, level.depth, object.addressZ);
-    const [near, far] = dividedUp(weight, z.fraction);
-    this.#footprint.addPlane(level, { bytes, slice: z.first }, [x, y], near);
-    if (z.fraction !== 0) this.#footprint.addPlane(level, { bytes, slice: z.second }, [x, y], far);
+    if (geometry !== "3d") return this.#footprint.addPlane(level, place.slice, x, y, weight);
+    const z = this.#z;
+    const back = hasOffsets ? this.#integers[offsets + 2]! : 0;
+    setAxis(z, place.z, back, level.depth, object.addressZ, isNormalized, isFiltered);
+    const far = secondUp(weight, z.fraction);
+    this.#footprint.addPlane(level, z.first, x, y, weight - far);
+    if (z.fraction !== 0) this.#footprint.addPlane(level, z.second, x, y, far);
   }
 
   /** Adds the texels around a point of a cubemap whose faces are joined at their edges. */
-  #addSeamless(
-    { object, texelBytes: bytes }: BoundTexture,
-    { coordinates: [s, t], slice, face }: Place & { face: number },
-    { level, weight }: { level: TexelLevel; weight: number },
-  ): void {
+  #addSeamless(object: TextureObject, { x: s, y: t, slice, face = 0 }: Place, level: TexelLevel, weight: number): void {
     const extent = level.width;
     const [u, v] = [texelsOf(s, extent, true), texelsOf(t, extent, true)];
     const isFiltered = object.isFiltered === 1;
     const x = isFiltered ? position(u) : { index: Math.min(Math.floor(u), extent - 1), fraction: 0 };
     const y = isFiltered ? position(v) : { index: Math.min(Math.floor(v), extent - 1), fraction: 0 };
-    const [left, right] = dividedUp(weight, x.fraction);
-    const lower = Math.ceil((left * y.fraction - 128) / 256);
-    const [upperRight, lowerRight] = dividedUp(right, y.fraction);
+    const right = secondUp(weight, x.fraction), left = weight - right;
+    const lowerLeft = secondDown(left, y.fraction), lowerRight = secondUp(right, y.fraction);
     const corners = [
-      { dx: 0, dy: 0, weight: left - lower },
-      { dx: 1, dy: 0, weight: upperRight },
-      { dx: 0, dy: 1, weight: lower },
+      { dx: 0, dy: 0, weight: left - lowerLeft },
+      { dx: 1, dy: 0, weight: right - lowerRight },
+      { dx: 0, dy: 1, weight: lowerLeft },
       { dx: 1, dy: 1, weight: lowerRight },
     ].filter(({ dx, dy }) => (dx === 0 || x.fraction !== 0) && (dy === 0 || y.fraction !== 0));
     const texels = corners.map((corner) => ({
@@ -267,24 +261,22 @@ export class TextureUnit {
       if (texel === undefined) continue;
       const isOpposite = missing !== undefined && dx !== missing.dx && dy !== missing.dy;
       const more = missing === undefined ? 0 : isOpposite ? missing.weight - 2 * share : share;
-      this.#footprint.add(level, { bytes, slice: slice - face + texel.face }, texel.x, texel.y, weight + more);
+      this.#footprint.add(level, slice - face + texel.face, texel.x, texel.y, weight + more);
     }
   }
 
   /** Adds the four texels that a gather reads, in the order of its results. */
-  #gather({ object, levels: [level], texelBytes: bytes }: BoundTexture, { coordinates, slice, face }: Place): void {
-    const isNormalized = object.hasNormalizedCoordinates === 1 || face !== undefined || object.isCubemap === 1;
+  #gather({ object, levels: [level] }: BoundTexture, { x: s, y: t, slice }: Place): void {
+    const isNormalized = object.hasNormalizedCoordinates === 1 || object.isCubemap === 1;
     const { width, height } = level!;
-    const [u, v] = [texelsOf(coordinates[0], width, isNormalized), texelsOf(coordinates[1], height, isNormalized)];
-    const modeOf = (given: number) => !isNormalized && given !== addressModes.border ? addressModes.clamp : given;
-    const [modeX, modeY] = [modeOf(object.addressX), modeOf(object.addressY)];
-    const x = neighbours(withinRepeated(u, modeX), width, modeX);
-    const y = neighbours(withinRepeated(v, modeY), height, modeY);
-    const place = { bytes, slice };
-    this.#footprint.add(level!, place, x.first, y.second, whole);
-    this.#footprint.add(level!, place, x.second, y.second, whole);
-    this.#footprint.add(level!, place, x.second, y.first, whole);
-    this.#footprint.add(level!, place, x.first, y.first, whole);
+    const modeX = modeOf(object.addressX, isNormalized), modeY = modeOf(object.addressY, isNormalized);
+    const x = this.#x, y = this.#y;
+    x.setNeighbours(withinRepeated(texelsOf(s, width, isNormalized), modeX), width, modeX);
+    y.setNeighbours(withinRepeated(texelsOf(t, height, isNormalized), modeY), height, modeY);
+    this.#footprint.add(level!, slice, x.first, y.second, whole);
+    this.#footprint.add(level!, slice, x.second, y.second, whole);
+    this.#footprint.add(level!, slice, x.second, y.first, whole);
+    this.#footprint.add(level!, slice, x.first, y.first, whole);
   }
 
   /** Returns the level of detail in 256ths. */
@@ -321,6 +313,27 @@ export class TextureUnit {
     const step = Math.floor((longest / 2 ** exponent - 1) * 256);
     return 256 * exponent + Math.round(256 * Math.log2(1 + (step + 0.5) / 256));
   }
+}
+
+/** Returns the address mode that has an effect: only normalized coordinates repeat a texture. */
+function modeOf(given: number, isNormalized: boolean): number {
+  return isNormalized || given === addressModes.border ? given : addressModes.clamp;
+}
+
+/** Sets the texels of a dimension that a read at a coordinate uses. */
+function setAxis(
+  axis: Axis,
+  coordinate: number,
+  offset: number,
+  extent: number,
+  given: number,
+  isNormalized: boolean,
+  isFiltered: boolean,
+): void {
+  const mode = modeOf(given, isNormalized);
+  const texels = withinRepeated(texelsOf(coordinate, extent, isNormalized), mode) + offset;
+  if (isFiltered) axis.setLinear(texels, extent, mode);
+  else axis.setNearest(texels, extent, mode);
 }
 
 /** Returns a level of detail in 256ths, toward 0. NaN counts as 0. */
