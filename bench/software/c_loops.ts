@@ -14,6 +14,7 @@ const symbols = {
   fill: { parameters: ["buffer", "u64", "u32"], result: "void" },
   matrix_multiply_16: { parameters: ["buffer", "buffer", "buffer", "i32"], result: "void" },
   matrix_multiply_32: { parameters: ["buffer", "buffer", "buffer", "i32"], result: "void" },
+  matrix_multiply_half: { parameters: ["buffer", "buffer", "buffer", "i32"], result: "void" },
   matrix_multiply_32_fused: { parameters: ["buffer", "buffer", "buffer", "i32"], result: "void" },
   block_reduction: { parameters: ["buffer", "buffer", "u32", "u32", "u32"], result: "void" },
   mandelbrot: { parameters: ["buffer", "u32", "u32", "f32", "f32", "f32", "u32"], result: "void" },

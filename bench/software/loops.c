@@ -3,6 +3,7 @@
 // The loops use one thread, and with -fopenmp all cores.
 #include <math.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 void saxpy(uint32_t n, float a, const float *restrict x, float *restrict y) {
@@ -60,6 +61,33 @@ static inline float fused_multiply_add(float a, float b, float c) { return fmaf(
 
 MATRIX_MULTIPLY(matrix_multiply_32_fused, 32, fused_multiply_add)
 #pragma GCC reset_options
+
+static float half_to_float(uint32_t bits) {
+  // Only for normal numbers and zero.
+  const uint32_t magnitude = bits & 0x7fff;
+  const uint32_t single = (bits & 0x8000) << 16 | (magnitude == 0 ? 0 : (magnitude << 13) + (112u << 23));
+  float value;
+  memcpy(&value, &single, sizeof value);
+  return value;
+}
+
+// Multiplies half-precision matrices, of which b is transposed: a row of it has the elements of a column.
+void matrix_multiply_half(float *restrict c, const uint16_t *restrict a, const uint16_t *restrict b, int size) {
+  float *columns = malloc(sizeof(float) * size * size);
+  for (int j = 0; j < size; j++) {
+    for (int k = 0; k < size; k++) columns[k * size + j] = half_to_float(b[j * size + k]);
+  }
+#pragma omp parallel for schedule(dynamic)
+  for (int i = 0; i < size; i++) {
+    float *row = c + (size_t)i * size;
+    memset(row, 0, sizeof(float) * size);
+    for (int k = 0; k < size; k++) {
+      const float factor = half_to_float(a[i * size + k]);
+      for (int j = 0; j < size; j++) row[j] += factor * columns[k * size + j];
+    }
+  }
+  free(columns);
+}
 
 enum { warp_size = 32, maximum_block_size = 1024 };
 

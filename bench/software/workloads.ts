@@ -7,6 +7,7 @@ import { readFileSync } from "node:fs";
 import { ptx as fillPtx } from "../../kernels/fill.ts";
 import { ptx as mandelbrotPtx } from "../../kernels/mandelbrot.ts";
 import { ptx as saxpyPtx } from "../../kernels/saxpy.ts";
+import { multiplyKernel } from "../../tests/compiler/tensor_cores/kernels.ts";
 import type { CLoops } from "./c_loops.ts";
 import type { Arrays, KernelWorkload } from "./prepared_workload.ts";
 
@@ -34,6 +35,7 @@ export const workloads: readonly Workload[] = [
     tile: 32,
     loop: "matrix_multiply_32_fused",
   }),
+  multiplyHalves(),
   blockReduction("block reduction", { blocks: 256 }),
   mandelbrot(),
   xorshift(),
@@ -106,6 +108,26 @@ export function matrixMultiply(
     arrays: () => ({ a: floats(size * size), b: floats(size * size), c: new Float32Array(size * size) }),
     arguments: ["a", "b", "c", size],
     loop: ({ [loop]: multiply }, { a, b, c }) => multiply(a, b, c, size),
+  });
+}
+
+/** Multiplies two square matrices of f16 by tensor cores. The elements are integers, so that all sums are exact. */
+export function multiplyHalves({ size = 512 }: { size?: number } = {}): Workload {
+  const integers = [0x0000, 0x3c00, 0x4000, 0x4200, 0x4400, 0xbc00, 0xc000, 0xc200];
+  const halves = (seed: number) =>
+    new Uint32Array(size * size / 2).map((_, index) => {
+      const bits = Math.imul(index + seed, 2654435761) >>> 16;
+      return integers[bits & 7]! | integers[bits >> 3 & 7]! << 16;
+    });
+  return eraseArrayTypes({
+    name: "matrix multiply, tensor cores",
+    goal: 0.3,
+    ptx: multiplyKernel("f16"),
+    kernel: "multiply",
+    launch: { grid: [size / 64, size / 64], block: 128 },
+    arrays: () => ({ c: new Float32Array(size * size), a: halves(1), b: halves(2) }),
+    arguments: ["c", "a", "b", size, 2 * size],
+    loop: ({ matrix_multiply_half: multiply }, { c, a, b }) => multiply(c, a, b, size),
   });
 }
 

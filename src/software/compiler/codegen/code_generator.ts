@@ -341,7 +341,10 @@ class KernelGenerator {
     this.#findIntervals();
     // If no thread of the kernel is ever suspended, the undivided kernel runs faster, so divide it only if engines
     // would not accept it.
-    const divides = isDivided === "if large" ? isSuspended && this.#isLarge() : isDivided;
+    const isLarge = isDivided === true || isDivided === "if large" && isSuspended && this.#isLarge();
+    // Threads that compute products of matrices have many registers and often wait, so that it is best to save only
+    // the registers that have changed.
+    const divides = isLarge || isDivided === "if large" && [...this.#flows.values()].some(hasProducts);
     const { partBytes } = context.options;
     if (divides && [...this.#flows.values()].filter((flow) => splitLongBlocks(flow, partBytes)).length > 0) {
       this.#findIntervals();
@@ -378,7 +381,7 @@ class KernelGenerator {
     );
     if (context.options.kernelChecks.has("race")) this.#emitter.pollingLoads = findPollingLoads(context.flows);
     this.#parts = divides ? new KernelParts(this.#emitter, partBytes) : undefined;
-    this.#emitter.sharesChecks = divides;
+    this.#emitter.sharesChecks = isLarge;
   }
 
   #findIntervals(): void {
@@ -899,6 +902,10 @@ class KernelGenerator {
       e.code.set(e.registerLocal(register));
     }
   }
+}
+
+function hasProducts({ suspendPoints }: FunctionFlow): boolean {
+  return suspendPoints.some(({ instruction }) => fragmentBytesOf(instruction) > 0);
 }
 
 function fragmentBytesOf(instruction: CompiledInstruction | undefined): number {
