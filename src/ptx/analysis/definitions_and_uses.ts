@@ -43,7 +43,7 @@ export function registersRead({ form, operands, predicate }: ResolvedInstruction
 }
 
 /** Whether instructions of a form set their first operand and do not read it. */
-function isOnlySet({ hasResult, traits }: InstructionRow): boolean {
+export function isOnlySet({ hasResult, traits }: InstructionRow): boolean {
   return hasResult && traits.readsResult !== true;
 }
 

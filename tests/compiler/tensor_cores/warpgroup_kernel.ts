@@ -77,7 +77,6 @@ INITIALIZED:
   shl.b32 %r21, %r21, 6;
   setp.lt.u32 %p1, %r0, 128;
   @%p1 bra CONSUMER;
-  setmaxnreg.dec.sync.aligned.u32 40;
   setp.ne.u32 %p0, %r0, 128;
   @%p0 bra DONE;
   mov.b64 %rd8, a;
@@ -106,7 +105,6 @@ EMPTY:
   @%p0 bra PRODUCE;
   bra.uni DONE;
 CONSUMER:
-  setmaxnreg.inc.sync.aligned.u32 160;
   // The first product does not add D.
   setp.ne.u32 %p3, 0, 0;
   // The barrier of the stage before, which is released when the next products have been issued.

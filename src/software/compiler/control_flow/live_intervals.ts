@@ -8,6 +8,7 @@
  * @module
  */
 import {
+  isOnlySet,
   type RegisterUse,
   resultsOf,
   sourcesOf,
@@ -75,7 +76,7 @@ export function liveIntervals(
       if (predicate !== undefined) read(predicate.register);
       readsToo.get(instruction)?.forEach(read);
       // If the predicate is false, the result keeps its old value, so a predicated instruction reads the result.
-      if (result !== undefined) visitRegisters(result, predicate === undefined ? set : read);
+      if (result !== undefined) visitRegisters(result, predicate === undefined && isOnlySet(form) ? set : read);
     }
     uses.set(block, use);
     ends.set(block, position++);
