@@ -12,7 +12,7 @@ const floats = [
   ["f32.e4m3.e4m3.f32", "m16n8k32", "m16n8k64"],
   ["f32.e4m3.e5m2.f32", "m16n8k32", ""],
   ["f32.e5m2.e5m2.f32", "m16n8k16 m16n8k32", "m16n8k64"],
-  ["f16.e5m2.e4m3.f16", "m16n8k32", "m16n8k64"],
+  ["f16.e5m2.e4m3.f16", "m16n8k32", ""],
   ["f16.e4m3.e4m3.f16", "m16n8k16 m16n8k32", ""],
 ] as const;
 const integers = [

@@ -57,6 +57,7 @@ const elements = Number(options.elements);
 const hashes: Record<string, RecordedHashes> = {};
 const results: Uint8Array[] = [];
 let differences = 0;
+const large: Partial<Record<ProductType, string>> = {};
 const recorded = options.warpgroup ? warpgroupForms : [...forms, ...fragmentForms];
 for (const text of recorded.filter((text) => text.includes(options.only))) {
   const { outputs } = programOf(formOf(text));
@@ -81,8 +82,8 @@ for (const text of recorded.filter((text) => text.includes(options.only))) {
   } catch (error) {
     console.log(`${text}: ${(error as Error).message.slice(0, 300)}`);
   }
+  save();
 }
-const large: Partial<Record<ProductType, string>> = {};
 for (const type of options.warpgroup ? [] : Object.keys(productTypes) as ProductType[]) {
   const found = large[type] = hashOf(await largeProduct(type));
   const expected = before?.large[type];
@@ -90,10 +91,14 @@ for (const type of options.warpgroup ? [] : Object.keys(productTypes) as Product
   differences++;
   console.log(`Other results of a large product of ${type}`);
 }
-const recording: Recording = { device: gpu.name, elements, hashes, large };
-writeFileSync(`${folder}/products.json`, formatted(recording));
+save();
 writeFileSync(`${folder}/products.bin`, Buffer.concat(results));
 console.log(`${Object.keys(hashes).length} instructions on ${gpu.name}, ${differences} differences`);
+
+/** Writes what has been recorded so far. */
+function save(): void {
+  writeFileSync(`${folder}/products.json`, formatted({ device: gpu.name, elements, hashes, large }));
+}
 
 /** A product of matrices of 256 rows of 1024 bytes, by a kernel in CUTLASS' style. */
 async function largeProduct(type: ProductType): Promise<Uint32Array> {

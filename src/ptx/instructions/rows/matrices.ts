@@ -12,13 +12,13 @@ export type MatrixProductName = "mma" | "mma.quads" | "mma.sp" | `wmma.${"load" 
 /** The traits of products of matrices: each thread has its own part of the operands and results. */
 const product: InstructionTraits = { effects: [], synchronization: "lanes" };
 
-/** The floating-point types of `mma`: those of D, A, B and C, and the shapes with and without a sparse A. */
+/** The floating-point types of `mma`: those of D, A, B and C, and the shapes without and with a sparse A. */
 const floats: readonly (readonly [types: string, shapes: string, sparseShapes: string])[] = [
   ["<d:f16>.<a:f16>.<b:f16>.<c:f16>", "m16n8k8|m16n8k16", "m16n8k16|m16n8k32"],
   ["<d:f32>.<a:f16>.<b:f16>.<c:f32>", "m16n8k8|m16n8k16", "m16n8k16|m16n8k32"],
   ["<d:f32>.<a:bf16>.<b:bf16>.<c:f32>", "m16n8k8|m16n8k16", "m16n8k16|m16n8k32"],
   ["<d:f32>.<a:tf32>.<b:tf32>.<c:f32>", "m16n8k4|m16n8k8", "m16n8k8|m16n8k16"],
-  ["<d:f16>.<a:e4m3|e5m2>.<b:e4m3|e5m2>.<c:f16>", "m16n8k16|m16n8k32", "m16n8k64"],
+  ["<d:f16>.<a:e4m3|e5m2>.<b:e4m3|e5m2>.<c:f16>", "m16n8k16|m16n8k32", ""],
   ["<d:f32>.<a:e4m3|e5m2>.<b:e4m3|e5m2>.<c:f32>", "m16n8k16|m16n8k32", "m16n8k64"],
 ];
 /** The integer types of `mma`, and the shapes. */
@@ -72,7 +72,9 @@ export const matrixProductRows: () => Rows<MatrixProductName> = onFirstUse((): R
       dense(`<shape:m8n8k4>.<aLayout:row|col>.<bLayout:row|col>.${types}`)
     ),
     "mma.sp": [
-      ...floats.map(([types, , shapes]) => sparse(`<shape:${shapes}>.row.col.${types}`)),
+      ...floats.filter(([, , shapes]) => shapes !== "").map(([types, , shapes]) =>
+        sparse(`<shape:${shapes}>.row.col.${types}`)
+      ),
       ...integers.map(([types, , shapes]) => sparse(`<shape:${shapes}>.row.col.satfinite?.${types}`)),
     ],
     "wmma.load": [

@@ -1,0 +1,58 @@
+/** The software device beside an H200: hashes of results that `record.ts` has recorded. */
+import { assertEquals } from "@std/assert";
+import { readFileSync } from "node:fs";
+import { test } from "node:test";
+import { allocate, load } from "../compiler_device.ts";
+import { isLong } from "../../support/test.ts";
+import { multiplyKernel, type ProductType, productTypes, randomElements } from "./kernels.ts";
+import { hashesOf, hashOf, type Recording, type RunProducts } from "./recording.ts";
+import { Random } from "./inputs.ts";
+
+const recording = JSON.parse(
+  readFileSync(new URL("recorded_products.json", import.meta.url), "utf8"),
+) as Recording;
+
+const run: RunProducts = (kernel, { input, problems, outputs, threads }) => {
+  const source = allocate(input.byteLength), out = allocate(4 * outputs * problems);
+  source.bytes.set(new Uint8Array(input.buffer));
+  load(kernel).run("product", {
+    grid: [problems, 1, 1],
+    block: [threads, 1, 1],
+    parameters: [{ type: "u64", value: out.address }, { type: "u64", value: source.address }],
+  });
+  return Promise.resolve(new Uint32Array(out.bytes.buffer, out.bytes.byteOffset, outputs * problems).slice());
+};
+
+test("products have the bits that an H200 has given", async () => {
+  for (const [index, [text, { first, all }]] of Object.entries(recording.hashes).entries()) {
+    if (!isLong && index % 12 !== 0) continue;
+    const found = await hashesOf(text, run, isLong ? { elements: recording.elements } : {});
+    assertEquals(found.first, first, text);
+    if (isLong) assertEquals(found.all, all, text);
+  }
+});
+
+test("large products have the bits that an H200 has given", () => {
+  for (const [type, hash] of Object.entries(recording.large) as [ProductType, string][]) {
+    if (!isLong && type !== "bf16") continue;
+    const rows = 256, rowBytes = 1024;
+    const random = Random.of("large", "small");
+    const matrix = () => {
+      const elements = randomElements(random, type, rows * rowBytes / productTypes[type].bytes);
+      const allocation = allocate(elements.byteLength);
+      allocation.bytes.set(new Uint8Array(elements.buffer));
+      return allocation;
+    };
+    const [a, b, out] = [matrix(), matrix(), allocate(4 * rows * rows)];
+    load(multiplyKernel(type)).run("multiply", {
+      grid: [rows / 64, rows / 64, 1],
+      block: [128, 1, 1],
+      parameters: [
+        ...[out, a, b].map(({ address: value }) => ({ type: "u64", value }) as const),
+        { type: "u32", value: rows },
+        { type: "u32", value: rowBytes },
+      ],
+    });
+    assertEquals(hashOf(new Uint32Array(out.bytes.buffer, out.bytes.byteOffset, rows * rows)), hash, type);
+  }
+});
