@@ -159,7 +159,7 @@ nothing_of_a_runtime=(
   tests/ffi/sample_symbols_test.ts tests/support/{event_log,nearest_name,sha256}_test.ts
   # The compiler's parser and refusals, single instructions, gangs and long programs; results recorded on a GPU.
   tests/compiler/{errors,grammar,linking,malformed_ptx,refusals}_test.ts
-  tests/compiler/{instructions,lockstep,simd} tests/corpus tests/differential tests/kernels
+  tests/compiler/{instructions,lockstep,simd,tensor_cores} tests/corpus tests/differential tests/kernels
   tests/compile/{compile_options,cooperating_blocks,sample_programs}_test.ts tests/cli/struct_layouts_test.ts
   tests/software/{fault_places,graphs,random}_test.ts tests/software/collectives/{reduction,refusals}_test.ts
   # The answers of the software device to each situation. Graphs, and kinds of memory: TypeScript above the driver's calls.

@@ -88,15 +88,15 @@ const npzWriteOptions: KnownOptions<WriteNpzOptions> = {
  * console.log(await arrays.x!.toTypedArray());
  * ```
  */
-export async function readNpz(source: FileSource, given: OrStream<ReadNpzOptions>): Promise<NpzArrays> {
-  const options = optionsOf(given);
-  checkOptions(options, npzReadOptions);
-  const memory = memoryFor(options, npzReadOptions.action);
-  throwIfAborted(options.signal, "the read of a .npz file");
+export async function readNpz(source: FileSource, options: OrStream<ReadNpzOptions>): Promise<NpzArrays> {
+  const named = optionsOf(options);
+  checkOptions(named, npzReadOptions);
+  const memory = memoryFor(named, npzReadOptions.action);
+  throwIfAborted(named.signal, "the read of a .npz file");
   await using bytes = await openSource(source);
   return await reading(bytes.name, async () => {
-    const members = chosenMembers(await readZipDirectory(bytes), bytes.name, options.names);
-    const progress = new ProgressCount(members.reduce((sum, { byteLength }) => sum + byteLength, 0), options);
+    const members = chosenMembers(await readZipDirectory(bytes), bytes.name, named.names);
+    const progress = new ProgressCount(members.reduce((sum, { byteLength }) => sum + byteLength, 0), named);
     const arrays: Record<string, DeviceArray<TypedArray>> = Object.create(null);
     const free = () => Object.values(arrays).forEach((array) => array[Symbol.dispose]());
     Object.defineProperty(arrays, Symbol.dispose, { value: free });
@@ -104,7 +104,7 @@ export async function readNpz(source: FileSource, given: OrStream<ReadNpzOptions
       for (const member of members) {
         const name = member.name.slice(0, -extension.length);
         const what = `${shown(name)} of ${bytes.name}`;
-        arrays[name] = await reading(what, () => readMember(bytes, member, { ...options, ...memory, progress }));
+        arrays[name] = await reading(what, () => readMember(bytes, member, { ...named, ...memory, progress }));
       }
     });
   });

@@ -227,12 +227,12 @@ export class DeviceTensors extends Map<string, DeviceArray<TypedArray>> implemen
  */
 export async function readSafetensors(
   source: FileSource,
-  given: OrStream<ReadSafetensorsOptions>,
+  options: OrStream<ReadSafetensorsOptions>,
 ): Promise<DeviceTensors> {
-  const options = optionsOf(given);
-  checkOptions(options, readOptions);
-  const { pool, stream } = memoryFor(options, readOptions.action);
-  const { names, signal, onProgress } = options;
+  const named = optionsOf(options);
+  checkOptions(named, readOptions);
+  const { pool, stream } = memoryFor(named, readOptions.action);
+  const { names, signal, onProgress } = named;
   throwIfAborted(signal, "the read of a safetensors file");
   await using file = await openSafetensors(source, names === undefined ? {} : { names });
   // Even if all tensors are empty, allocate a byte, so that they have an address.

@@ -385,8 +385,8 @@ export class MemoryPool implements Disposable {
    * were made, but a call of `allocate` may get memory before them.
    *
    * @param byteLength Size in bytes, at least 1.
-   * @param options.stream The stream to allocate on, as for `allocate`. The memory is allocated in stream order when
-   * the promise resolves.
+   * @param options The stream to allocate on, as for `allocate`, and a signal that ends the wait. The memory is
+   * allocated in stream order when the promise resolves.
    * @throws {TypeError} If the pool is in host memory and no stream is given, or `stream` is not a stream of the same
    * `Cuda` object
    * @throws {RangeError} If `byteLength` is not a whole number, or is less than 1

@@ -106,14 +106,8 @@ export class StoredMemory implements AsyncDisposable {
    * previous generation keep it.
    *
    * @returns The entry, with the same buffer: it can sleep, as that of `StoreClient.mapEntry` can
-   * @param options the stream that writes the memory, or an object with it and what follows; by default, the buffer's
-   * own stream
-   * @param options.metadata replaces the metadata that the memory was created with, for information that is available
-   * only after the memory was written. Stores of earlier versions ignore all of these options
-   * @param options.digest a digest of the contents, as 64 hexadecimal digits, by which `map` finds this generation
-   * @param options.keep whether the store never evicts this generation
-   * @param options.share allows the store to keep memory that this user has published before, in place of a second copy
-   * @param options.signal ends the wait for the other ranks, if the memory was created for one of several
+   * @param options the stream that writes the memory, by default the buffer's own, or an object with it and with what
+   * else is stated of the memory. Stores of earlier versions ignore all but the stream and the signal
    * @throws {TypeError} If the memory was published already, JSON cannot represent the metadata, or the digest is not 64
    * hexadecimal digits
    * @throws {ReferenceError} If this object was disposed, or the buffer freed
