@@ -7,11 +7,7 @@ import { Random } from "../compiler/tensor_cores/inputs.ts";
 import { type ProductType, productTypes, randomElements } from "../compiler/tensor_cores/kernels.ts";
 import { formOf, type Problem } from "../compiler/tensor_cores/problems.ts";
 import { warpgroupElement } from "../compiler/tensor_cores/warpgroup.ts";
-import {
-  warpgroupMultiplyKernel,
-  warpgroupSharedBytes,
-  warpgroupTypes,
-} from "../compiler/tensor_cores/warpgroup_kernel.ts";
+import { warpgroupMultiply, warpgroupTypes } from "../compiler/tensor_cores/warpgroup_kernel.ts";
 
 /** The number of elements that are compared with the reference. */
 const compared = isLong ? 400 : 30;
@@ -27,21 +23,7 @@ for (const type of isLong ? Object.keys(productTypes) as ProductType[] : ["f16",
       const k = 128 * tiles / bytes;
       const random = new Random(21);
       const a = randomElements(random, type, m * k), b = randomElements(random, type, n * k);
-      using pool = gpu.createPool();
-      using module = gpu.loadModule(warpgroupMultiplyKernel(type));
-      using left = pool.allocateArray(Uint8Array, { shape: [m, 128 * tiles] });
-      using right = pool.allocateArray(Uint8Array, { shape: [n, 128 * tiles] });
-      using out = pool.allocate(4 * m * n);
-      left.copyFrom(new Uint8Array(a.buffer));
-      right.copyFrom(new Uint8Array(b.buffer));
-      const [first, second] = [left, right].map((array) =>
-        gpu.createTensorMap(array, { box: [64, 128], swizzle: "128B" })
-      );
-      module.kernel("multiply").launch(
-        { grid: [n / 64, m / 64], block: 256, sharedMemoryBytes: warpgroupSharedBytes },
-        ...[first!, second!, out, n, tiles],
-      );
-      const found = await out.read(Uint32Array);
+      const found = await warpgroupMultiply(gpu, type, { a, b, m, n });
       const form = formOf(`wgmma.mma_async.sync.aligned.${warpgroupTypes[type]}`);
       const step = Math.floor(m * n / compared);
       for (let at = random.below(step); at < m * n; at += step) {

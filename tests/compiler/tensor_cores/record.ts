@@ -15,6 +15,7 @@ import { forms, fragmentForms, warpgroupForms } from "./forms.ts";
 import { formOf } from "./problems.ts";
 import { programOf } from "./program.ts";
 import { multiplyKernel, type ProductType, productTypes, randomElements } from "./kernels.ts";
+import { warpgroupMultiply } from "./warpgroup_kernel.ts";
 import { hashesOf, hashOf, type RecordedHashes, type Recording, type RunProducts } from "./recording.ts";
 
 /** The number of problems of each class in products.bin. */
@@ -84,7 +85,7 @@ for (const text of recorded.filter((text) => text.includes(options.only))) {
   }
   save();
 }
-for (const type of options.warpgroup ? [] : Object.keys(productTypes) as ProductType[]) {
+for (const type of Object.keys(productTypes) as ProductType[]) {
   const found = large[type] = hashOf(await largeProduct(type));
   const expected = before?.large[type];
   if (expected === undefined || expected === found) continue;
@@ -106,6 +107,7 @@ async function largeProduct(type: ProductType): Promise<Uint32Array> {
   const random = Random.of("large", "small");
   const matrix = () => randomElements(random, type, rows * rowBytes / productTypes[type].bytes);
   const [a, b] = [matrix(), matrix()];
+  if (options.warpgroup) return await warpgroupMultiply(gpu, type, { a, b, m: rows, n: rows });
   using module = gpu.loadModule(multiplyKernel(type));
   using left = pool.allocate(a.byteLength, stream);
   using right = pool.allocate(b.byteLength, stream);

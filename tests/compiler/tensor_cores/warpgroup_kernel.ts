@@ -4,6 +4,7 @@
  *
  * @module
  */
+import type { CudaDevice } from "../../../src/objects/cuda_device.ts";
 import type { ProductType } from "./kernels.ts";
 
 /** The number of stages of the pipeline. */
@@ -11,7 +12,7 @@ const stages = 3;
 /** The number of bytes of a stage: 64 rows of 128 bytes of A, and as many of B. */
 const stageBytes = 2 * 64 * 128;
 /** The size of the kernel's dynamic shared memory. */
-export const warpgroupSharedBytes: number = stages * stageBytes + 1024 + 16 * stages;
+const sharedBytes: number = stages * stageBytes + 1024 + 16 * stages;
 
 /** The instructions that multiply 32 bytes of each row. */
 export const warpgroupTypes: Readonly<Record<ProductType, string>> = {
@@ -22,12 +23,48 @@ export const warpgroupTypes: Readonly<Record<ProductType, string>> = {
   s8: "m64n64k32.s32.s8.s8",
 };
 
+/** Matrices of rows that have whole tiles of 128 bytes. */
+export interface LargeMatrices {
+  readonly a: Uint8Array | Uint16Array | Uint32Array;
+  readonly b: Uint8Array | Uint16Array | Uint32Array;
+  /** The numbers of rows of A and of B, multiples of 64. */
+  readonly m: number;
+  readonly n: number;
+}
+
+/** Multiplies A by the transpose of B, and returns the elements of C as bits. */
+export async function warpgroupMultiply(
+  gpu: CudaDevice,
+  type: ProductType,
+  { a, b, m, n }: LargeMatrices,
+): Promise<Uint32Array> {
+  const rowBytes = a.byteLength / m;
+  using pool = gpu.createPool();
+  using module = gpu.loadModule(warpgroupMultiplyKernel(type));
+  using left = pool.allocateArray(Uint8Array, { shape: [m, rowBytes] });
+  using right = pool.allocateArray(Uint8Array, { shape: [n, rowBytes] });
+  using out = pool.allocate(4 * m * n);
+  for (const [array, { buffer, byteOffset, byteLength }] of [[left, a], [right, b]] as const) {
+    array.copyFrom(new Uint8Array(buffer, byteOffset, byteLength));
+  }
+  const maps = [left, right].map((array) => gpu.createTensorMap(array, { box: [64, 128], swizzle: "128B" }));
+  const grid = [n / 64, m / 64] as const;
+  module.kernel("multiply").launch(
+    { grid, block: 256, sharedMemoryBytes: sharedBytes },
+    ...maps,
+    out,
+    n,
+    rowBytes / 128,
+  );
+  return await out.read(Uint32Array);
+}
+
 /**
  * The PTX of the kernel `multiply(a, b, c, n, tiles)`: C = A * B'. The tensor maps of A and B have boxes of 64 rows of
  * 128 bytes, with a swizzle of 128 bytes; a row has `tiles` times 128 bytes. A block of 256 threads computes 64 x 64
  * elements of C, whose rows have `n` elements; the grid has a block for each of them, x along N.
  */
-export function warpgroupMultiplyKernel(type: ProductType): string {
+function warpgroupMultiplyKernel(type: ProductType): string {
   const result = type === "s8" ? "b32" : "f32";
   const accumulator = `{${Array.from({ length: 32 }, (_, index) => `%acc${index}`).join(", ")}}`;
   const signs = type === "s8" ? "" : ", 1, 1";
