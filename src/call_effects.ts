@@ -220,9 +220,9 @@ export const callEffects: { readonly [Name in CallName]: EffectsOf<Required<Para
   mipmappedArrayCreate: unsafe,
   mipmappedArrayGetLevel: none,
   mipmappedArrayDestroy: { mayBlockOn: "device", isUnsafe: true },
-  texObjectCreate: none,
+  texObjectCreate: unsafe,
   texObjectDestroy: none,
-  surfObjectCreate: none,
+  surfObjectCreate: unsafe,
   surfObjectDestroy: none,
 
   moduleLoadData: loading,

@@ -110,4 +110,4 @@ export function decodeSurfaceOperation(operation: number): SurfaceOperation {
 }
 
 /** What can be asked of a texture or surface, by the numbers that compiled code passes. */
-export const textureQueries = ["width", "height", "depth", "isTexture", "isSurface"] as const;
+export const textureQueries = ["width", "height", "depth"] as const;

@@ -133,8 +133,7 @@ export class Textures {
         const most = 1 + Math.floor(Math.log2(Math.max(descriptor.width, descriptor.height, 1)));
         const isDeep = descriptor.depth > 0 && !hasLayers(descriptor);
         const longest = isDeep ? Math.max(most, 1 + Math.floor(Math.log2(descriptor.depth))) : most;
-        if (levels < 1) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
-        const count = Math.min(levels, longest);
+        const count = Math.max(1, Math.min(levels, longest));
         const memory = this.#allocate({ device, descriptor, levels: count, call });
         const views = memory.levels.map((_, index) =>
           this.#core.register(this.#arrays, { memory, index, isView: true })
@@ -160,7 +159,7 @@ export class Textures {
         const call = "cudaCreateTextureObject";
         devices.check(device, call);
         const shown = this.#shownBy(resource, { device, call });
-        return this.#create(textureOf(shown, { resource, description, view, call }), call);
+        return this.#create(textureOf(shown, { resource, description, view }), call);
       },
       texObjectDestroy: (device, texture) => {
         devices.check(device, "cudaDestroyTextureObject");
@@ -170,7 +169,6 @@ export class Textures {
         const call = "cudaCreateSurfaceObject";
         devices.check(device, call);
         const shown = this.#shownBy({ array }, { device, call });
-        if ((shown.flags & arrayFlag.surfaceLoadStore) === 0) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
         return this.#create({ ...plain(shown), isSurface: 1 }, call);
       },
       surfObjectDestroy: (device, surface) => {
@@ -222,7 +220,7 @@ export class Textures {
       const isRows = typeof extent !== "number";
       const byteLength = isRows ? extent.pitch * (extent.height - 1) + extent.width * texelBytes : extent;
       const isAligned = address % BigInt(limits.textureAlignment) === 0n &&
-        (!isRows || extent.pitch % limits.texturePitchAlignment === 0 && extent.pitch >= extent.width * texelBytes);
+        (!isRows || extent.pitch % limits.texturePitchAlignment === 0);
       if (!isAligned || byteLength <= 0) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
       this.#memory.range(address, byteLength, { call, device, flags: 1 });
       return {
@@ -336,28 +334,24 @@ function plain(shown: ShownTexels): TextureObject {
   };
 }
 
-/** Returns the object of a texture. Throws if CUDA has no such texture. */
+/** Returns the object of a texture. A filter has no effect on integers. */
 function textureOf(
   shown: ShownTexels,
-  { resource, description, view, call }: {
+  { resource, description, view }: {
     resource: TextureResource;
     description: TextureDescription;
     view: ResourceView | undefined;
-    call: string;
   },
 ): TextureObject {
   const { flags, borderColor, addressModes } = description;
   const has = (flag: number) => Number((flags & flag) !== 0);
   const isLinear = "address" in resource && typeof resource.extent === "number";
-  const isMipmapped = "mipmappedArray" in resource;
   const hasNormalizedCoordinates = has(textureFlag.normalizedCoordinates);
-  if (isMipmapped && hasNormalizedCoordinates === 0) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
   const found = plain(view === undefined ? shown : { ...shown, format: view.format, channels: view.channels });
   const isInteger = ["u8", "u16", "s8", "s16"].includes(channelFormats[found.format]!);
   const isNormalized = Number(found.isNormalized === 1 || isInteger && has(textureFlag.readAsInteger) === 0);
-  const isFiltered = Number(description.filterMode === textureFilterMode.linear && !isLinear);
   const isOfNumbers = isNormalized === 1 || channelFormats[found.format]!.startsWith("f");
-  if (isFiltered === 1 && !isOfNumbers) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+  const isFiltered = Number(description.filterMode === textureFilterMode.linear && !isLinear && isOfNumbers);
   const visible = view === undefined ? {} : {
     firstLevel: found.firstLevel + view.firstLevel,
     levels: view.lastLevel - view.firstLevel + 1,

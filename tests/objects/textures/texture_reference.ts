@@ -345,7 +345,10 @@ function borderCode(texture: ReferenceTexture, channel: number): number {
     const encoded = clamped <= 0.0031308 ? clamped * 12.92 : 1.055 * Math.pow(clamped, 1 / 2.4) - 0.055;
     return Math.round(encoded * 255);
   }
-  const product = Math.fround(clamped * greatest[format]!);
+  // The product has 24 bits: more are cut off.
+  const exact = clamped * greatest[format]!;
+  const unit = 2 ** (frexp(Math.max(Math.abs(exact), 2 ** -100)) - 24);
+  const product = Math.trunc(exact / unit) * unit;
   const low = Math.floor(product);
   if (product - low !== 0.5) return Math.round(product);
   return low % 2 === 0 ? low : low + 1;
@@ -427,7 +430,8 @@ function floatSum(texture: ReferenceTexture, taps: readonly Tap[], codes: readon
   const mantissa = isHalf || isCurve ? 11n : 24n;
   // In multiples of 2 ** -(149 + 8 + 28).
   const extra = 28n;
-  let total = 0n;
+  const sums: bigint[] = [];
+  let greatestTop = -1000;
   for (const plane of new Set(taps.map(({ plane }) => plane))) {
     const members = taps.map((tap, index) => ({ ...tap, value: values[index]!, code: codes[index]! }))
       .filter((tap) => tap.plane === plane);
@@ -440,13 +444,20 @@ function floatSum(texture: ReferenceTexture, taps: readonly Tap[], codes: readon
     if (tops.length === 0) continue;
     const top = Math.max(...tops);
     const unitExponent = isCurve ? Math.max(top - 8, -14) : top - (isHalf ? 15 : 28);
+    greatestTop = Math.max(greatestTop, top);
+    let sum = 0n;
     for (const { value, weight } of members) {
       // The value in units, cut toward 0.
       const exact = scaled(value) << extra;
       const unit = 1n << BigInt(unitExponent + 149 + 28);
-      total += exact / unit * unit * weight;
+      sum += exact / unit * unit * weight;
     }
+    sums.push(sum);
   }
+  // The sums of planes of 32-bit floats are cut down to a unit that the largest one gives.
+  const isCut = !isHalf && !isCurve && greatestTop > -1000;
+  const cut = isCut ? 1n << BigInt(greatestTop - 38 + 149 + 28 + 8) : 1n;
+  const total = sums.reduce((sum, part) => sum + floorDiv(part, cut) * cut, 0n);
   const isNegativeZero = taps.every(({ weight }, index) =>
     weight === 0n || values[index]! < 0 || Object.is(values[index], -0)
   );

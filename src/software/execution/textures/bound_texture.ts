@@ -123,13 +123,19 @@ export class BoundTexture {
     const least = format.startsWith("s") ? -1 : 0;
     const clamped = Number.isNaN(value) ? 0 : Math.min(1, Math.max(least, value));
     if (this.isSrgb(channel)) return srgbCode(clamped);
-    return nearestEven(Math.fround(clamped * greatestIntegers[format]!));
+    return nearestEven(truncatedSingle(clamped * greatestIntegers[format]!));
   }
 }
 
 function lowBits(bits: number, { count, isSigned }: { count: number; isSigned: boolean }): number {
   const shifted = bits << 32 - count;
   return isSigned ? shifted >> 32 - count : shifted >>> 32 - count;
+}
+
+/** Returns the 32-bit float next to a number, toward 0. */
+function truncatedSingle(value: number): number {
+  const nearest = Math.fround(value);
+  return Math.abs(nearest) > Math.abs(value) ? floatOfBits(bitsOfFloat(nearest) - 1) : nearest;
 }
 
 function nearestEven(value: number): number {

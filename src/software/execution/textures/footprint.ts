@@ -29,6 +29,7 @@ export class Footprint {
   readonly #planes = new Int32Array(mostTexels);
   readonly #codes = new Float64Array(mostTexels);
   readonly #values = new Float64Array(mostTexels);
+  readonly #sums = new Float64Array(mostTexels);
   #count = 0;
   #planeCount = 0;
 
@@ -117,8 +118,7 @@ export class Footprint {
     const isSrgb = texture.isSrgb(channel), isHalf = texture.format === "f16";
     let hasNaN = false, hasInfinity = false, hasNegativeInfinity = false;
     let isNegative = true;
-    // What `total` lacks to be the exact sum: planes may differ in size beyond 53 bits.
-    let total = 0, lack = 0;
+    let planes = 0, greatestTop = -Infinity;
     for (let index = 0; index < this.#count;) {
       const plane = this.#planes[index]!;
       let top = isHalf ? -13 : -Infinity;
@@ -145,19 +145,30 @@ export class Footprint {
           const value = this.#values[at]!;
           if (value - value === 0) sum += Math.trunc(value * scale) * this.#weights[at]!;
         }
-        const part = sum * unit / 256, before = total;
-        total += part;
-        const added = total - before;
-        lack += before - (total - added) + (part - added);
+        greatestTop = Math.max(greatestTop, top);
+        this.#sums[planes++] = sum * unit / 256;
       }
       index = end;
     }
     if (hasNaN || hasInfinity && hasNegativeInfinity) return isHalf ? 0x7fff_e000 : textureNaN;
     if (hasInfinity || hasNegativeInfinity) return hasInfinity ? 0x7f80_0000 : 0xff80_0000;
+    const total = this.#totalOf(planes, isHalf || isSrgb ? undefined : greatestTop - 38);
     if (total === 0) return isNegative ? 0x8000_0000 : 0;
     const isShort = isHalf || isSrgb;
-    const rounded = roundedAway(total, lack, { bits: isShort ? 11 : 24, least: isShort ? leastHalf : leastSingle });
+    const rounded = roundedAway(total, { bits: isShort ? 11 : 24, least: isShort ? leastHalf : leastSingle });
     if (Math.abs(rounded) < (isShort ? 2 ** -24 : 2 ** -126)) return total < 0 ? 0x8000_0000 : 0;
     return bitsOfFloat(rounded);
+  }
+
+  /** Returns the sum of planes, which are cut down to multiples of a power of two. */
+  #totalOf(planes: number, unitExponent: number | undefined): number {
+    let total = 0;
+    for (let plane = 0; plane < planes; plane++) {
+      const sum = this.#sums[plane]!;
+      total += unitExponent === undefined
+        ? sum
+        : Math.floor(sum * powerOfTwo(-unitExponent)) * powerOfTwo(unitExponent);
+    }
+    return total;
   }
 }

@@ -93,15 +93,12 @@ export function exponentOf(value: number): number {
  */
 export function roundedAway(
   value: number,
-  lack: number,
   { bits, least }: { readonly bits: number; readonly least: number },
 ): number {
   const magnitude = Math.abs(value);
   const unit = Math.max(powerOfTwo(exponentOf(magnitude) - bits + 1), least);
   const quotient = magnitude / unit, floor = Math.floor(quotient);
-  const isTie = quotient - floor === 0.5;
-  const isUp = isTie ? lack * Math.sign(value) >= 0 : quotient - floor > 0.5;
-  const rounded = (isUp ? floor + 1 : floor) * unit;
+  const rounded = (quotient - floor >= 0.5 ? floor + 1 : floor) * unit;
   return value < 0 ? -rounded : rounded;
 }
 

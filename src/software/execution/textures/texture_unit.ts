@@ -86,11 +86,8 @@ export class TextureUnit {
   /** Returns what is asked of a texture or surface. Undefined if the handle is that of neither. */
   query(exchange: number, query: number, level: number): number | undefined {
     const bound = this.boundAt(exchange);
-    const name = textureQueries[query]!;
-    if (name === "isTexture" || name === "isSurface") {
-      return Number(bound !== undefined && (bound.object.isSurface === 1) === (name === "isSurface"));
-    }
     if (bound === undefined) return undefined;
+    const name = textureQueries[query]!;
     const { object, levels } = bound;
     const shown = levels[level];
     if (shown === undefined) return 0;

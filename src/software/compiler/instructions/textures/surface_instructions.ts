@@ -105,15 +105,5 @@ export const queryTexture: Emit = (e, i) => {
   });
 };
 
-/** Emits code for `istypep`. No sampler has an address of its own. */
-export const isTextureType: Emit = (e, i) => {
-  const kind = i.choices.get("kind");
-  e.assign(i.operands[0], pred, () => {
-    leave(e, i.operands[1], { type: u64, word: exchangeWords.handle });
-    if (kind === "samplerref") return e.code.i32(0);
-    pushExchange(e);
-    e.code.i32(textureQueries.indexOf(kind === "texref" ? "isTexture" : "isSurface")).i32(0);
-    e.pushPlace({ operation: "read" });
-    e.callHelper("queryTexture");
-  });
-};
+/** Emits code for `istypep`: a handle is no variable's address. */
+export const isTextureType: Emit = (e, i) => e.assign(i.operands[0], pred, () => e.code.i32(0));
