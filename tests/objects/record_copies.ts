@@ -252,7 +252,7 @@ const doubtful = /^reduction (uint8|uint16|int64 add|tfloat32|int32 (inc|and)|fl
 
 /** Whether a case may end the use of the device. */
 function mayFault(name: string): boolean {
-  return name.startsWith("fault") || doubtful.test(name);
+  return name.startsWith("fault") || name.startsWith("rows of") || doubtful.test(name);
 }
 
 /** Prints the outcomes of cases, in this process. */

@@ -3,7 +3,10 @@ import { assertEquals, assertThrows } from "@std/assert";
 import { readFileSync } from "node:fs";
 import type { CudaDevice } from "../../src/objects/cuda_device.ts";
 import { TensorMap, type TensorMapOptions } from "../../src/objects/kernels/tensor_map.ts";
+import { SoftwareDriver } from "../../src/software/software_driver.ts";
+import { adaptedCuda } from "../support/adapted_driver.ts";
 import { testOnEachDriver } from "../support/drivers.ts";
+import { test } from "../support/test.ts";
 import { type BoxCopy, elementsOf, loadedBox, sharedBytes, storedBox, tensorKernels } from "./tensor_maps.ts";
 
 /** Bytes that differ from each other and from what elements outside of a tensor are. */
@@ -392,4 +395,28 @@ testOnEachDriver("what is wrong with a tensor map is said", (cuda) => {
   const map = gpu.createTensorMap(array, { box: [4, 4] });
   array.free();
   assertThrows(() => map.bytes, ReferenceError, "freed");
+});
+
+test("a parameter with a large alignment is passed at the offset that the driver gives", () => {
+  const passed: Uint8Array[] = [];
+  using cuda = adaptedCuda(new SoftwareDriver({ devices: 1, peers: true }), {
+    // In code for compute capability 9.0, parameters begin at the address 528 of the constant bank.
+    funcGetParamInfo:
+      () => [{ offset: 0, byteLength: 4 }, { offset: 48, byteLength: 64 }, { offset: 112, byteLength: 4 }],
+    launchKernel: ({ parameters: { buffer, byteOffset, byteLength } }) =>
+      void passed.push(new Uint8Array(buffer, byteOffset, byteLength).slice()),
+  });
+  using module = cuda.device(0).loadModule(`
+    .version 8.0
+    .target sm_90
+    .address_size 64
+    .visible .entry empty(.param .u32 a, .param .align 64 .b8 b[64], .param .u32 c) { ret; }
+    .visible .entry small(.param .u32 a, .param .align 16 .b8 b[64], .param .u32 c) { ret; }`);
+  for (const name of ["empty", "small"]) {
+    module.kernel(name).launch({ grid: 1, block: 1 }, 0x01010101, new Uint8Array(64).fill(2), 0x03030303);
+  }
+  assertEquals(
+    passed.map((bytes) => [bytes.length, bytes.indexOf(2), bytes.lastIndexOf(2), bytes.indexOf(3)]),
+    [[116, 48, 111, 112], [84, 16, 79, 80]],
+  );
 });

@@ -51,6 +51,7 @@ import {
   refuseShape,
 } from "./launch_options.ts";
 import { formatParameter } from "./parameter_types.ts";
+import { placedSignature } from "./parameter_places.ts";
 import type { KernelParameter, KernelSignature, ParameterType } from "../../ptx/kernel_signature.ts";
 import type { StreamLaunches } from "./recent_launches.ts";
 import type { Session } from "../../session.ts";
@@ -213,13 +214,14 @@ export class CudaKernel<Parameters extends readonly KernelArgument[] = readonly 
     this.#onStream = onStream;
     this.#keepLoaded = keepLoaded;
     this.name = signature.name;
-    this.#parameters = signature.parameters;
-    this.#types = signature.parameters.map(({ type }) => type);
-    this.#parameterBytes = signature.parameterBytes;
-    this.#writers = writersOf(signature.parameters, this.#buffers, session, this.#objects);
+    const { parameters, parameterBytes } = placedSignature(signature, handle, session.driver);
+    this.#parameters = parameters;
+    this.#types = parameters.map(({ type }) => type);
+    this.#parameterBytes = parameterBytes;
+    this.#writers = writersOf(parameters, this.#buffers, session, this.#objects);
     this.#sharedMemory = new KernelSharedMemory({ name: this.name, handle, device, session });
     const { ordinal } = device;
-    this.#launch = session.driver.createKernelLaunch(ordinal, handle, signature.parameterBytes, this.#buffers);
+    this.#launch = session.driver.createKernelLaunch(ordinal, handle, parameterBytes, this.#buffers);
   }
 
   /** The types of the kernel's parameters, in order. */

@@ -125,7 +125,9 @@ function compare(module: CudaModule, { name, runOptions, copies, ptx }: Run): vo
   try {
     const kernel = module.kernel(name);
     const missing = Math.max(0, kernel.parameters!.length - given.length);
-    const options = { grid: [...grid], block: [...block], sharedMemoryBytes, stream } as const;
+    // Copies to the shared memory of blocks of a cluster need a launch in clusters.
+    const inCluster = /shared::cluster\.shared::cta|\b(?:st|red)\.async/.test(ptx) ? { cluster: 1 } : {};
+    const options = { grid: [...grid], block: [...block], sharedMemoryBytes, stream, ...inCluster } as const;
     kernel.launch(options as Parameters<typeof kernel.launch>[0], ...given, ...new Array<number>(missing).fill(0));
     for (const [{ bytes }, copy] of copies) {
       if (bytes.length > 0) difference ??= differenceOf(bytes, copy.readSync(Uint8Array));
