@@ -70,39 +70,41 @@ export function copyTensor(copy: TensorCopy, context: TensorCopyContext): number
   checkMode(map, copy, context);
   const box = new Box(map, copy.coordinates, copy.offsets);
   if (copy.operation === "prefetch") return 0;
-  const shared = sharedRange(box, copy, context);
-  const global = new GlobalRows(copy.operation === "load" ? "read" : "write", context);
-  const row = new Uint8Array(box.rowBytes);
-  const { elementBytes } = box;
-  box.forEachRow((index, address) => {
-    const at = index * box.pitch;
-    const { begin, end } = address === undefined ? { begin: 0, end: 0 } : box.inside;
-    const from = address === undefined || begin === end
-      ? 0
-      : global.offsetOf(address + BigInt(begin * elementBytes), (end - begin) * elementBytes);
-    for (const distance of context.shadowOffset === undefined ? [0] : [0, context.shadowOffset]) {
-      if (copy.operation === "load") {
-        if (begin > 0 || end < box.rowElements) fill(row, distance === 0 ? map : undefined);
-        if (end > begin) {
-          row.set(subarray(context.bytes, from + distance, (end - begin) * elementBytes), begin * elementBytes);
-        }
-        shared.write(at, row, distance);
-      } else if (end > begin) {
-        shared.read(at, row, distance);
-        const part = row.subarray(begin * elementBytes, end * elementBytes);
-        if (copy.operation === "store") context.bytes.set(part, from + distance);
-        else if (distance === 0) {
-          reduceElements(context.bytes, from, { part, type: map.type, operation: copy.operation });
-        }
+  const shared = sharedRows(box, copy, context);
+  const isLoad = copy.operation === "load";
+  const global = new GlobalRows(map.address, isLoad ? "read" : "write", context);
+  const { elementBytes, rowBytes, pitch } = box;
+  const row = new Uint8Array(rowBytes);
+  const { shadowOffset = 0 } = context;
+  box.forEachRow((index, distance) => {
+    const at = index * pitch;
+    const { begin, end } = distance === undefined ? noElements : box.inside;
+    const [first, byteLength] = [begin * elementBytes, (end - begin) * elementBytes];
+    const from = byteLength === 0 ? 0 : global.offsetOf(distance! + first, byteLength);
+    if (!isLoad && byteLength === 0) return;
+    shared.report(at);
+    for (let shadow = 0;; shadow += shadowOffset) {
+      const offset = from + shadow;
+      if (byteLength === rowBytes && (isLoad || copy.operation === "store")) {
+        shared.copy(at, { offset, shadow, isLoad });
+      } else if (isLoad) {
+        fill(row, shadow === 0 ? map : undefined);
+        if (byteLength > 0) row.set(context.bytes.subarray(offset, offset + byteLength), first);
+        shared.write(at, row, shadow);
+      } else {
+        shared.read(at, row, shadow);
+        const part = row.subarray(first, first + byteLength);
+        if (copy.operation === "store") context.bytes.set(part, offset);
+        else if (shadow === 0) reduceElements(context.bytes, from, { part, type: map.type, operation: copy.operation });
       }
+      if (shadow === shadowOffset) break;
     }
   });
-  return box.rowCount * box.rowBytes;
+  return box.rowCount * rowBytes;
 }
 
-function subarray(bytes: Uint8Array, begin: number, byteLength: number): Uint8Array {
-  return bytes.subarray(begin, begin + byteLength);
-}
+/** The elements of a row outside of a tensor that are inside. */
+const noElements = { begin: 0, end: 0 } as const;
 
 /** Returns the tensor map at a generic address. */
 function tensorMapAt(address: bigint, { bytes, memory, site }: TensorCopyContext): EncodedTensor {
@@ -231,13 +233,16 @@ class Box {
     this.inside = { begin, end: Math.max(begin, Math.min(this.rowElements, map.dimensions[0]! - first)) };
   }
 
-  /** Calls `visit` with the number of each row, and the address of its first element: undefined outside of the tensor. */
-  forEachRow(visit: (index: number, address: bigint | undefined) => void): void {
+  /**
+   * Calls `visit` with the number of each row, and the distance in bytes of its first element from that of the tensor:
+   * undefined outside of the tensor.
+   */
+  forEachRow(visit: (index: number, distance: number | undefined) => void): void {
     if (this.#map.pixels !== undefined) return this.#forEachPixel(visit);
     const { elementStrides } = this.#map;
     const at = this.#coordinates.slice(1);
     for (let index = 0; index < this.rowCount; index++) {
-      visit(index, this.#addressOf(at));
+      visit(index, this.#distanceOf(at));
       for (let dimension = 0; dimension < at.length; dimension++) {
         const stride = elementStrides[dimension + 1]!;
         const first = this.#coordinates[dimension + 1]!;
@@ -249,12 +254,12 @@ class Box {
   }
 
   /** As `forEachRow`, for the pixels of a column: along the dimensions from 1 on, within the bounding box. */
-  #forEachPixel(visit: (index: number, address: bigint | undefined) => void): void {
+  #forEachPixel(visit: (index: number, distance: number | undefined) => void): void {
     const { pixels, elementStrides, dimensions } = this.#map;
     const { lower, upper } = pixels!;
     const base = this.#coordinates.slice(1);
     for (let index = 0; index < this.rowCount; index++) {
-      visit(index, this.#addressOf(base.map((coordinate, dimension) => coordinate + (this.#offsets[dimension] ?? 0))));
+      visit(index, this.#distanceOf(base.map((coordinate, dimension) => coordinate + (this.#offsets[dimension] ?? 0))));
       for (let dimension = 0; dimension < base.length; dimension++) {
         base[dimension]! += elementStrides[dimension + 1]!;
         const isLast = dimension === base.length - 1;
@@ -264,16 +269,16 @@ class Box {
     }
   }
 
-  /** Returns the address of the first element of a row, given its coordinates from dimension 1 on. */
-  #addressOf(coordinates: readonly number[]): bigint | undefined {
-    const { address, dimensions, strides } = this.#map;
+  /** Returns the distance of the first element of a row, given its coordinates from dimension 1 on. */
+  #distanceOf(coordinates: readonly number[]): number | undefined {
+    const { dimensions, strides } = this.#map;
     let distance = this.#coordinates[0]! * this.elementBytes;
     for (let index = 0; index < coordinates.length; index++) {
       const coordinate = coordinates[index]!;
       if (coordinate < 0 || coordinate >= dimensions[index + 1]!) return undefined;
       distance += coordinate * strides[index]!;
     }
-    return address + BigInt(distance);
+    return distance;
   }
 }
 
@@ -289,32 +294,31 @@ function fill(row: Uint8Array, map: EncodedTensor | undefined): void {
 
 /** The rows of a tensor in global memory. */
 class GlobalRows {
+  readonly #address: bigint;
+  /** The offset of the tensor in linear memory, which its rows may exceed. */
+  readonly #offset: number;
   readonly #operation: "read" | "write";
   readonly #context: TensorCopyContext;
   /** The allocation in which the last row was. */
   #begin = 0;
   #end = 0;
 
-  constructor(operation: "read" | "write", context: TensorCopyContext) {
+  constructor(address: bigint, operation: "read" | "write", context: TensorCopyContext) {
+    this.#address = address;
+    const isGlobal = address >> 32n === addressBase >> 32n;
+    this.#offset = isGlobal ? Number(BigInt.asUintN(32, address)) : NaN;
     this.#operation = operation;
     this.#context = context;
   }
 
   /** Returns the offset in linear memory of a part of a row. Throws if the kernel may not access it. */
-  offsetOf(address: bigint, byteLength: number): number {
+  offsetOf(distance: number, byteLength: number): number {
+    const offset = this.#offset + distance;
+    if (!(offset >= this.#begin && offset + byteLength <= this.#end)) this.#find(distance, byteLength);
     const { bytes, memory: { bounds }, onAccess } = this.#context;
-    const offset = Number(BigInt.asUintN(32, address));
-    if (address >> 32n !== addressBase >> 32n) return this.#fault(address);
-    if (offset < this.#begin || offset + byteLength > this.#end) {
-      const { begin, end } = allocationAt(bytes, bounds, offset);
-      if (offset < begin || offset >= end) return this.#fault(address);
-      if (offset + byteLength > end) return this.#fault(addressBase + BigInt(end));
-      this.#begin = begin;
-      this.#end = end;
-    }
     if (this.#operation === "write") {
       for (let page = offset >>> pageShift; page << pageShift < offset + byteLength; page++) {
-        if (bytes[bounds + boundsTable.readOnly + page] === 1) return this.#fault(address);
+        if (bytes[bounds + boundsTable.readOnly + page] === 1) this.#fault(distance);
       }
     }
     if (onAccess !== undefined) {
@@ -325,9 +329,22 @@ class GlobalRows {
     return offset;
   }
 
-  #fault(address: bigint): never {
+  /** Finds the allocation of a part of a row. */
+  #find(distance: number, byteLength: number): void {
+    const { bytes, memory: { bounds } } = this.#context;
+    const offset = this.#offset + distance;
+    if (!(offset >= 0 && offset < 2 ** 32)) this.#fault(distance);
+    const { begin, end } = allocationAt(bytes, bounds, offset);
+    if (offset < begin || offset >= end) this.#fault(distance);
+    if (offset + byteLength > end) this.#fault(distance + end - offset);
+    this.#begin = begin;
+    this.#end = end;
+  }
+
+  #fault(distance: number): never {
     const { site } = this.#context;
     const place = { ...site.place, operation: this.#operation, bytes: chunkBytes, space: "generic" } as const;
+    const address = this.#address + BigInt(distance);
     throw new KernelStop({ kind: faultKind.illegalAddress, address, place, thread: site.thread });
   }
 }
@@ -364,16 +381,20 @@ function sharedMemoryAt(
   return begin === 0 ? undefined : { begin, offset };
 }
 
-/** The rows of a box in shared memory. */
+/** The rows of a box in shared memory. Each begins at a distance from the start of the box. */
 interface SharedRows {
-  /** Stores a row that begins at a distance from the start of the box, or its shadow at another distance. */
+  /** Reports the accesses to a row. */
+  report(at: number): void;
+  /** Copies a row, or its shadow at another distance, from an offset in linear memory or to it. */
+  copy(at: number, other: { readonly offset: number; readonly shadow: number; readonly isLoad: boolean }): void;
+  /** Stores the bytes of a row, or those of its shadow. */
   write(at: number, row: Uint8Array, shadow: number): void;
-  /** Loads a row. */
+  /** Loads the bytes of a row, or those of its shadow. */
   read(at: number, row: Uint8Array, shadow: number): void;
 }
 
 /** Returns the rows of a box in shared memory. Throws if the kernel may not access them. */
-function sharedRange(box: Box, { operation, shared }: TensorCopy, context: TensorCopyContext): SharedRows {
+function sharedRows(box: Box, { operation, shared }: TensorCopy, context: TensorCopyContext): SharedRows {
   const { bytes, memory, site, onAccess } = context;
   const isLoad = operation === "load";
   const fail = (kind: number, address: bigint, bytes: number): never => {
@@ -394,26 +415,35 @@ function sharedRange(box: Box, { operation, shared }: TensorCopy, context: Tenso
     const address = offset + at;
     return begin + (width === 0 ? address : address ^ ((address >> 7) & (width / chunkBytes - 1)) << 4);
   };
-  const visit = (at: number, row: Uint8Array, move: (offset: number, part: number, byteLength: number) => void) => {
-    if (width === 0) return move(offsetOf(at), 0, row.length);
-    for (let part = 0; part < row.length; part += chunkBytes) move(offsetOf(at + part), part, chunkBytes);
-  };
-  const report = (at: number, row: Uint8Array, shadow: number) => {
-    if (onAccess === undefined || shadow !== 0) return;
-    for (let part = 0; part < row.length; part += chunkBytes) onAccess(offsetOf(at + part), chunkBytes, true);
-  };
+  const { rowBytes } = box;
+  const part = width === 0 ? rowBytes : chunkBytes;
+  const words = new Int32Array(bytes.buffer);
   return {
+    report(at) {
+      if (onAccess === undefined) return;
+      for (let chunk = 0; chunk < rowBytes; chunk += chunkBytes) onAccess(offsetOf(at + chunk), chunkBytes, true);
+    },
+    copy(at, { offset, shadow, isLoad }) {
+      for (let begin = 0; begin < rowBytes; begin += part) {
+        const inShared = offsetOf(at + begin) + shadow, inGlobal = offset + begin;
+        const [to, from] = isLoad ? [inShared, inGlobal] : [inGlobal, inShared];
+        if (part !== chunkBytes || ((to | from) & 3) !== 0) {
+          bytes.copyWithin(to, from, from + part);
+          continue;
+        }
+        for (let word = 0; word < chunkBytes / 4; word++) words[(to >>> 2) + word] = words[(from >>> 2) + word]!;
+      }
+    },
     write(at, row, shadow) {
-      report(at, row, shadow);
-      visit(at, row, (offset, part, byteLength) => {
-        for (let byte = 0; byte < byteLength; byte++) bytes[offset + shadow + byte] = row[part + byte]!;
-      });
+      for (let begin = 0; begin < rowBytes; begin += part) {
+        bytes.set(row.subarray(begin, begin + part), offsetOf(at + begin) + shadow);
+      }
     },
     read(at, row, shadow) {
-      report(at, row, shadow);
-      visit(at, row, (offset, part, byteLength) => {
-        for (let byte = 0; byte < byteLength; byte++) row[part + byte] = bytes[offset + shadow + byte]!;
-      });
+      for (let begin = 0; begin < rowBytes; begin += part) {
+        const offset = offsetOf(at + begin) + shadow;
+        row.set(bytes.subarray(offset, offset + part), begin);
+      }
     },
   };
 }
