@@ -70,3 +70,26 @@ test("threads wait once for products that follow one another", () => {
   const { suspensions } = compilePtx(threadsModule(body)).kernels.get("test")!;
   assertEquals(suspensions!.filter(({ request }) => request.kind === "matrixProduct").length, 1);
 });
+
+test("threads do not wait between loads of fragments and a product, nor between it and stores", () => {
+  const fragment = (name: string, count: number) => `{${upTo(count, (index) => `%${name}${index}`).join(", ")}}`;
+  const body = (between: string) => `
+  .reg .b32 %w<16>; .reg .b32 %v<16>; .reg .f32 %q<8>;
+  wmma.load.a.sync.aligned.row.m16n16k16.global.f16 ${fragment("w", 8)}, [%rd1];
+  wmma.load.b.sync.aligned.col.m16n16k16.global.f16 ${fragment("v", 8)}, [%rd1];
+  wmma.load.c.sync.aligned.row.m16n16k16.global.f32 ${fragment("q", 8)}, [%rd1];
+  ${between}
+  wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32 ${fragment("q", 8)}, ${fragment("w", 8)}, ${fragment("v", 8)}, ${
+    fragment("q", 8)
+  };
+  wmma.store.d.sync.aligned.row.m16n16k16.global.f32 [%rd0], ${fragment("q", 8)};
+  ${between}
+  wmma.store.d.sync.aligned.row.m16n16k16.global.f32 [%rd0+1024], ${fragment("q", 8)};`;
+  const waits = (between: string) =>
+    compilePtx(threadsModule(body(between))).kernels.get("test")!.suspensions!.filter(({ request }) =>
+      request.kind === "warpBarrier"
+    ).length;
+  assertEquals(waits(""), 0);
+  // Another thread may write what has been loaded, or read what will be stored.
+  assertEquals(waits("st.global.u32 [%rd1], 1; ld.global.u32 %r3, [%rd0+1024];"), 2);
+});

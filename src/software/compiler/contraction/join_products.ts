@@ -6,7 +6,9 @@
  */
 import type { CompiledInstruction } from "../instructions/instruction_form.ts";
 import { batchedOperation, productBatch } from "../instructions/memory/matrix_products.ts";
-import type { LabelName, Register } from "../../../ptx/instructions/resolved_instruction.ts";
+import { fragmentBarriers } from "../instructions/memory/matrix_fragments.ts";
+import type { Effect } from "../../../ptx/instructions/instruction_traits.ts";
+import type { LabelName, Register, ResolvedOperand } from "../../../ptx/instructions/resolved_instruction.ts";
 import { ProductPlan } from "../instructions/memory/product_plan.ts";
 import { registersRead, registersSet } from "../../../ptx/analysis/definitions_and_uses.ts";
 import type { ResolvedFunction, ResolvedKernel } from "../typing/resolver.ts";
@@ -24,8 +26,9 @@ export function joinProducts(resolved: ResolvedKernel): ResolvedKernel {
 
 function joinInFunction(resolved: ResolvedFunction): ResolvedFunction {
   if (!resolved.items.some((item) => operationOf(item)?.kind === "product")) return resolved;
+  const all = withoutBarriers(resolved.items);
   const counts = new Map<Register, number>();
-  for (const item of resolved.items) {
+  for (const item of all) {
     if (item.kind === "label") continue;
     for (const register of registersRead(item)) counts.set(register, (counts.get(register) ?? 0) + 1);
   }
@@ -39,7 +42,7 @@ function joinInFunction(resolved: ResolvedFunction): ResolvedFunction {
     plan = new ProductPlan(countReads);
     members = [];
   };
-  for (const item of resolved.items) {
+  for (const item of all) {
     const operation = operationOf(item);
     if (operation !== undefined && item.kind !== "label") {
       if (!plan.add(operation)) {
@@ -56,6 +59,51 @@ function joinInFunction(resolved: ResolvedFunction): ResolvedFunction {
   }
   finish();
   return { ...resolved, items };
+}
+
+/**
+ * Leaves out barriers after loads of fragments if the warp waits again before it writes, and barriers before stores if
+ * it has waited after all that it has read.
+ */
+function withoutBarriers(items: readonly Item[]): readonly Item[] {
+  const waitsAfter = hasNeighbor(items.toReversed(), "reads").reverse();
+  const waitsBefore = hasNeighbor(items, "writes");
+  return items.filter((item, index) => {
+    const operand = barrierOperand(item);
+    return !(operand === fragmentBarriers.afterLoads && waitsAfter[index]) &&
+      !(operand === fragmentBarriers.beforeStores && waitsBefore[index]);
+  });
+}
+
+/**
+ * Returns for each item whether an item before it makes the whole warp wait, with nothing between them but computation
+ * and memory accesses with the given effect.
+ */
+function hasNeighbor(items: readonly Item[], effect: "reads" | "writes"): boolean[] {
+  let isNear = false;
+  return items.map((item) => {
+    const found = isNear;
+    if (item.kind === "label") isNear = false;
+    else if (operationOf(item)?.kind === "product" || isFragmentBarrier(item)) isNear = true;
+    else isNear &&= accessesOnly(item, effect);
+    return found;
+  });
+}
+
+function isFragmentBarrier(item: Item): boolean {
+  const operand = barrierOperand(item);
+  return operand === fragmentBarriers.afterLoads || operand === fragmentBarriers.beforeStores;
+}
+
+/** Returns the first operand of an instruction, which tells whether it is a barrier of fragments. */
+function barrierOperand(item: Item): ResolvedOperand | undefined {
+  return item.kind === "label" ? undefined : item.operands[0];
+}
+
+function accessesOnly({ form: { flow, traits } }: CompiledInstruction, effect: "reads" | "writes"): boolean {
+  const allowed: readonly Effect[] = effect === "reads" ? ["reads", "observes"] : ["writes"];
+  return flow === undefined && traits.synchronization === undefined &&
+    traits.effects?.every((found) => allowed.includes(found)) === true;
 }
 
 function operationOf(item: Item): ReturnType<typeof batchedOperation> {

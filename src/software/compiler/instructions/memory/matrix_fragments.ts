@@ -19,6 +19,14 @@ type Inserted = InsertedInstructions<InstructionForm>;
 const u32 = typeNamed("u32");
 const b32 = typeNamed("b32");
 
+const allLanes = 0xffff_ffff;
+
+/** The operands of the barriers that the instructions stand for, which may be left out beside others. */
+export const fragmentBarriers: Readonly<Record<"afterLoads" | "beforeStores", ResolvedOperand>> = {
+  afterLoads: integer(allLanes),
+  beforeStores: integer(allLanes),
+};
+
 /** The lowering of `wmma.load`. */
 export const loadFragment: ExpandedInstruction = {
   expand(i, inserted) {
@@ -44,7 +52,7 @@ export const loadFragment: ExpandedInstruction = {
         else inserted.addTo("mad.lo.u32", [register, part, shift, word]);
       });
     });
-    inserted.addTo("bar.warp.sync", [integer(0xffff_ffff)]);
+    inserted.addTo("bar.warp.sync", [fragmentBarriers.afterLoads]);
   },
 };
 
@@ -53,7 +61,7 @@ export const storeFragment: ExpandedInstruction = {
   expand(i, inserted) {
     const [address, source, stride] = i.operands;
     const fragment = fragmentOf(i, source);
-    inserted.addTo("bar.warp.sync", [integer(0xffff_ffff)]);
+    inserted.addTo("bar.warp.sync", [fragmentBarriers.beforeStores]);
     const places = new ElementPlaces(inserted, { i, fragment, address, stride });
     fragment.registers.forEach((register, index) => {
       places.ofRegister(index).forEach(({ bits, address }, element) => {
