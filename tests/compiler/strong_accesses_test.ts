@@ -83,7 +83,8 @@ const prelude = `.reg .b128 %q<9>;
   .shared .align 16 .b8 sm[64];
   .local .align 16 .b8 lo[64];
   mov.u32 %r0, sm;
-  ld.u32 %r1, [%rd1]; ld.global.u32 %r1, [%rd1]; ld.shared.u32 %r1, [%r0]; ld.local.u32 %r1, [lo];`;
+  ld.u32 %r1, [%rd1]; ld.global.u32 %r1, [%rd1]; ld.shared.u32 %r1, [%r0]; ld.shared::cluster.u32 %r1, [%r0];
+  ld.local.u32 %r1, [lo];`;
 
 /** Counts the accesses of a kernel with a body, compiled for blocks of one thread. */
 function countsOf(body: string): Counts {

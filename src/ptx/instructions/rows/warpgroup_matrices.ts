@@ -59,6 +59,6 @@ export const warpgroupProductRows: () => Rows<WarpgroupProductName> = onFirstUse
       row("wgmma.fence.sync.aligned", section.order, orderingFence),
       row("wgmma.commit_group.sync.aligned", section.order, orderingFence),
     ],
-    "wgmma.wait_group": row("wgmma.wait_group.sync.aligned count", section.order, orderingFence),
+    "wgmma.wait_group": row("wgmma.wait_group.sync.aligned n", section.order, orderingFence),
   };
 });
