@@ -7,8 +7,9 @@
  * @module
  */
 import process from "node:process";
-import { spawnSync } from "node:child_process";
+import { execFile } from "node:child_process";
 import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
 import { type CudaDevice, open, type TensorMapOptions, type TensorMapType } from "../../mod.ts";
 import { answerHelp } from "../support/program_help.ts";
 import { sharedBytes, tensorKernels } from "./tensor_maps.ts";
@@ -77,7 +78,7 @@ function reduced(gpu: CudaDevice, dtype: TensorMapType, operation: string): stri
 }
 
 /** Runs a body in which \`%r1\` is the address of 1024 bytes of shared memory and \`%rd1\` of 1024 bytes of global memory. */
-function run(gpu: CudaDevice, body: string, { grid = 1, cluster = 1 } = {}): string {
+function run(gpu: CudaDevice, body: string, { grid = 1, cluster }: { grid?: number; cluster?: number } = {}): string {
   const pool = gpu.createPool();
   const memory = pool.allocate(1024);
   memory.fill(0);
@@ -94,7 +95,7 @@ function run(gpu: CudaDevice, body: string, { grid = 1, cluster = 1 } = {}): str
   ret;
 }`);
   const map = gpu.createTensorMap(memory, { shape: [16, 16], box: [4, 4], dtype: "uint32" });
-  module.kernel("test").launch({ grid, block: 1, cluster }, memory, map);
+  module.kernel("test").launch({ grid, block: 1, ...(cluster === undefined ? {} : { cluster }) }, memory, map);
   return memory.readSync(Uint8Array).slice(0, 128).toHex();
 }
 
@@ -175,12 +176,33 @@ const cases: Readonly<Record<string, (gpu: CudaDevice) => string>> = {
   "fault: misaligned in shared memory": (gpu) => run(gpu, `${toShared} [%r1+8], [%rd1], 64, [bar]; ${waitFor}`),
   "fault: misaligned in global memory": (gpu) => run(gpu, `${toShared} [%r1], [%rd1+8], 64, [bar]; ${waitFor}`),
   "fault: a size of 24": (gpu) => run(gpu, `${toShared} [%r1], [%rd1], %r4, [bar]; ${waitFor}`),
-  "a size of 0": (gpu) => run(gpu, `${toShared} [%r1], [%rd1+4], %r5, [bar]; st.global.u32 [%rd1], 1;`),
+  "fault: a size of 0": (gpu) => run(gpu, `${toShared} [%r1], [%rd1+4], %r5, [bar]; st.global.u32 [%rd1], 1;`),
   "fault: outside of shared memory": (gpu) => run(gpu, `${toShared} [%r1+0x80000], [%rd1], 64, [bar]; ${waitFor}`),
   "fault: outside of global memory": (gpu) => run(gpu, `${toShared} [%r1], [%rd1+0x4000000000], 64, [bar]; ${waitFor}`),
   "fault: another block than the cluster has": (gpu) =>
     run(gpu, `mapa.shared::cluster.u32 %r6, %r1, 5; ${toShared} [%r6], [%rd1], 64, [%r2]; ${waitFor}`),
   "fault: a store outside of global memory": (gpu) => run(gpu, `${toGlobal} [%rd1+0x4000000000], [%r1], 64; ${commit}`),
+  ...Object.fromEntries(
+    [undefined, 1, 2].flatMap((cluster) =>
+      Object.entries({
+        "a copy": `cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%r1], [%r1+64], 64, [%r2];`,
+        "a reduction":
+          `cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes.add.u32 [%r1], [%r1+64], 64, [%r2];`,
+        "st.async": `st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [%r1], %r4, [%r2];`,
+        "a copy to global memory with a hint": `mov.u32 %r4, 77; st.shared.u32 [%r1+64], %r4; fence.proxy.async;
+          createpolicy.fractional.L2::evict_first.b64 %rd4;
+          cp.async.bulk.global.shared::cta.bulk_group.L2::cache_hint [%rd1+16], [%r1+64], 16, %rd4;
+          cp.async.bulk.commit_group; cp.async.bulk.wait_group 0; ret;`,
+      }).map(([name, body]) => [
+        `fault: ${name} of the block itself, cluster ${cluster}`,
+        (gpu: CudaDevice) =>
+          run(gpu, `mov.u32 %r8, 5; st.shared.u32 [%r1+64], %r8; fence.proxy.async; ${body} ${waitFor}`, {
+            grid: cluster ?? 1,
+            cluster,
+          }),
+      ])
+    ),
+  ),
   "fault: no tensor map": (gpu) => run(gpu, `${boxToShared} [%r1], [%rd1, {%r5, %r5}], [bar]; ${waitFor}`),
   "fault: a tensor map of other dimensions": (gpu) =>
     run(gpu, `${boxToShared.replace("2d", "3d")} [%r1], [%rd2, {%r5, %r5, %r5}], [bar]; ${waitFor}`),
@@ -276,9 +298,22 @@ if (args[0] === "--here") {
   process.exit(0);
 }
 const names = args.length > 0 ? args : Object.keys(cases);
-for (const group of [names.filter((name) => !mayFault(name)), ...names.filter(mayFault).map((name) => [name])]) {
-  const script = [fileURLToPath(import.meta.url), "--driver", driver, "--here", ...group];
-  const { stdout, status } = spawnSync(process.execPath, ["run", "-A", "--no-check", ...script], { timeout: 15_000 });
-  console.log(String(stdout).trimEnd());
-  if (status !== 0) console.log(`${group[0]}\tended with ${status}`);
+const groups = [names.filter((name) => !mayFault(name)), ...names.filter(mayFault).map((name) => [name])]
+  .filter((group) => group.length > 0);
+const next = groups.values();
+
+/** Runs groups of cases in processes of their own, one after another. */
+async function runGroups(): Promise<void> {
+  for (const group of next) {
+    const script = [fileURLToPath(import.meta.url), "--driver", driver, "--here", ...group];
+    const run = promisify(execFile)(process.execPath, ["run", "-A", "--no-check", ...script], { timeout: 15_000 });
+    const { stdout, code } = await run.catch((error: { stdout: string; code: unknown }) => error) as {
+      stdout: string;
+      code?: unknown;
+    };
+    if (stdout !== "") console.log(stdout.trimEnd());
+    if (code !== undefined) console.log(`${group[0]}\tended with ${code}`);
+  }
 }
+
+await Promise.all(Array.from({ length: 4 }, runGroups));
