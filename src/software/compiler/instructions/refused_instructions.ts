@@ -51,7 +51,7 @@ const refusedModifiers = [
   ["st", "mmio", "9.7.9.12", needsBlackwell],
   ["st", "bulk", "9.7.9.13", needsBlackwell],
   ["red", "mmio", "9.7.13.7", needsBlackwell],
-  ["fma", "oob", "9.7.4.4", "NaNs of elements outside of a tensor come from tensor copies, which are not supported"],
+  ["fma", "oob", "9.7.4.4", "NaNs that stand for elements outside of a tensor are like all others"],
   ["addc subc madc", "u16 s16", undefined, "the manual has no sums of 16 bits with a carry"],
   [
     "cvt",
