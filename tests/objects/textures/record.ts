@@ -15,8 +15,8 @@ import { parseArgs } from "node:util";
 import { type CudaDevice, open } from "../../../mod.ts";
 import { Random } from "../../differential/random.ts";
 import { answerHelp } from "../../support/program_help.ts";
+import { readLevels } from "./gradient_levels.ts";
 import { differencesOf, expectedOf, makeCase, readCases, readerOn } from "./texture_cases.ts";
-import { readPtx } from "./texture_kernels.ts";
 
 answerHelp(import.meta.url, ["driver", "count"]);
 
@@ -60,52 +60,18 @@ async function recordReads(gpu: CudaDevice): Promise<void> {
   console.log(`${same} of ${cases.length} cases are the same in all of ${count} reads`);
 }
 
-/** Reads levels that each have one number: what is read is the level of detail, which is linear between levels. */
 async function recordLevels(gpu: CudaDevice): Promise<void> {
-  const geometries = ["1d", "2d", "3d"] as const;
-  const size = 256, levels = 9, reads = 1024;
-  using module = gpu.loadModule(
-    readPtx(geometries.map((geometry) => ({ name: `read_${geometry}`, geometry, modifier: ".grad" }))),
-  );
   const recorded: Record<string, unknown> = {};
-  for (const geometry of geometries) {
+  const random = new Random(1);
+  for (const geometry of ["1d", "2d", "3d"] as const) {
+    const part = () => {
+      const magnitude = 2 ** (random.below(700) / 100 - 7) / 4;
+      return random.percent(10) ? 0 : random.percent(50) ? magnitude : -magnitude;
+    };
+    const gradients = Array.from({ length: 1024 }, () => Array.from({ length: 2 * Number(geometry[0]) }, part));
     for (const maxAnisotropy of [1, 16]) {
-      const dimensions = Number(geometry[0]);
-      using stream = gpu.createStream();
-      using pool = gpu.createPool();
-      const extents = Array(dimensions).fill(geometry === "3d" ? 64 : size) as [number, number?, number?];
-      const mostLevels = geometry === "3d" ? 7 : levels;
-      using array = gpu.createMipmappedArray("f32", extents, { levels: mostLevels });
-      for (let index = 0; index < mostLevels; index++) {
-        const level = array.level(index);
-        level.copyFrom(new Float32Array(level.width * level.height * level.depth).fill(index), stream);
-      }
-      using texture = gpu.createTexture(array, {
-        normalizedCoordinates: true,
-        addressMode: "wrap",
-        filterMode: "linear",
-        mipmapFilterMode: "linear",
-        maxAnisotropy,
-        disableTrilinearOptimization: true,
-      });
-      const random = new Random(dimensions);
-      const operands = new Float32Array(12 * reads);
-      for (let index = 0; index < reads; index++) {
-        for (let at = 0; at < 3; at++) operands[12 * index + at] = random.below(1000) / 1000;
-        for (let at = 0; at < 6; at++) {
-          const magnitude = 2 ** (random.below(700) / 100 - 7) / 4;
-          operands[12 * index + 5 + at] = random.percent(10) ? 0 : random.percent(50) ? magnitude : -magnitude;
-        }
-      }
-      using data = pool.allocateArray(operands, { stream });
-      using results = pool.allocateArray(Float32Array, 4 * reads, stream);
-      const launch = { grid: reads / 64, block: 64, stream };
-      module.kernel(`read_${geometry}`).launch(launch, results, texture, data, reads);
-      const found = await results.toTypedArray({ stream });
-      recorded[`${geometry} anisotropy ${maxAnisotropy}`] = Array.from({ length: reads }, (_, index) => [
-        ...Array.from(operands.subarray(12 * index + 5, 12 * index + 11)),
-        found[4 * index]! * 256,
-      ]);
+      const levels = await readLevels(gpu, geometry, gradients, maxAnisotropy);
+      recorded[`${geometry} anisotropy ${maxAnisotropy}`] = gradients.map((each, index) => [...each, levels[index]]);
     }
   }
   writeFileSync(`${folder}/levels.json`, JSON.stringify(recorded));

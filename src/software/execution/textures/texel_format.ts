@@ -86,11 +86,7 @@ export function exponentOf(value: number): number {
   return (upperHalf[1]! >> 20 & 0x7ff) - 1023;
 }
 
-/**
- * Rounds a sum to a count of bits of its mantissa, half away from 0. Units are not below `least`.
- *
- * @param lack what the exact sum has besides `value`, which is the nearest double
- */
+/** Rounds a sum to a count of bits of its mantissa, half away from 0. Units are not below `least`. */
 export function roundedAway(
   value: number,
   { bits, least }: { readonly bits: number; readonly least: number },

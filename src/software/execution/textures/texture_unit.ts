@@ -16,7 +16,7 @@ import { Axis, position, secondDown, secondUp, texelsOf, withinRepeated } from "
 import { BoundTexture, type TexelLevel, TexelMemory } from "./bound_texture.ts";
 import { facePoint, texelOfCube } from "./cubemaps.ts";
 import { Footprint } from "./footprint.ts";
-import { nearestHalf } from "./texel_format.ts";
+import { exponentOf, nearestHalf, powerOfTwo } from "./texel_format.ts";
 import { addressModes, type TextureObject, TextureSlots } from "./texture_object.ts";
 
 /**
@@ -286,30 +286,41 @@ export class TextureUnit {
   }
 
   /**
-   * Returns the level of detail of gradients in 256ths. In one dimension it is within 1 of a GPU's. In more, a GPU takes
-   * the axis of an ellipse, and this is a lower bound.
+   * Returns the level of detail of gradients in 256ths: within 2 of a GPU's. The longest axis of the pixel's ellipse is
+   * estimated from the gradients, and from their sum and difference.
    */
   #levelOfGradients({ width, height, depth }: TexelLevel, geometry: Geometry, at: number): number {
-    const count = gradientsOf(geometry);
     const extents = [width, height, depth];
-    const lengthOf = (first: number): number[] =>
+    const gradient = (first: number): number[] =>
       Array.from(
-        { length: count },
-        (_, index) => Math.abs(this.#floats[at + exchangeWords.gradients + first + index]! * extents[index]!),
+        { length: gradientsOf(geometry) },
+        (_, index) => shortened(this.#floats[at + exchangeWords.gradients + first + index]! * extents[index]!),
       );
-    const [dx, dy] = [lengthOf(0), lengthOf(3)];
-    const longest = count === 1
-      ? Math.max(dx[0]!, dy[0]!, 11 / 16 * (dx[0]! + dy[0]!))
-      : Math.max(...[dx, dy].map((parts) => {
-        const [most, ...others] = parts.toSorted((a, b) => b - a);
-        return others.reduce((sum, part) => sum + 0.347 * part, most!);
-      }));
+    const dx = gradient(0), dy = gradient(3);
+    const longer = Math.max(lengthOf(dx), lengthOf(dy));
+    if (longer === Infinity) return 32 * 256;
+    const sum = lengthOf(dx.map((part, index) => part + dy[index]!));
+    const difference = lengthOf(dx.map((part, index) => part - dy[index]!));
+    const longest = Math.max(longer, 11 / 16 * Math.max(sum, difference));
     if (!(longest > 0)) return leastLod * 256;
-    if (longest === Infinity) return 32 * 256;
-    const exponent = Math.floor(Math.log2(longest));
-    const step = Math.floor((longest / 2 ** exponent - 1) * 256);
-    return 256 * exponent + Math.round(256 * Math.log2(1 + (step + 0.5) / 256));
+    const exponent = exponentOf(longest);
+    const step = Math.floor((longest / powerOfTwo(exponent) - 1) * 256);
+    return 256 * exponent + (step === 0 ? 0 : Math.round(256 * Math.log2(1 + (step + 15 / 32) / 256)));
   }
+}
+
+/** Returns the ten leading bits of a number. */
+function shortened(value: number): number {
+  const magnitude = Math.abs(value);
+  if (!(magnitude > 0 && magnitude < Infinity)) return value;
+  const unit = powerOfTwo(exponentOf(magnitude) - 9);
+  return Math.trunc(value / unit) * unit;
+}
+
+/** Returns the approximate length of a vector. */
+function lengthOf(vector: readonly number[]): number {
+  const [most = 0, middle = 0, least = 0] = vector.map(Math.abs).toSorted((a, b) => b - a);
+  return most + 11 / 32 * middle + 1 / 4 * least;
 }
 
 /** Returns the address mode that has an effect: only normalized coordinates repeat a texture. */
