@@ -1,5 +1,5 @@
 /** How many threads the software device uses. */
-import { assertEquals, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertThrows } from "@std/assert";
 import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { open } from "../../mod.ts";
@@ -51,3 +51,17 @@ test(
     assertEquals(await child.nextLine(), "1,5,3", await child.errors());
   },
 );
+
+for (const [descriptorLimit, least, most] of [[64, 0, 2], [256, 2, 15]] as const) {
+  test(
+    `of ${descriptorLimit} descriptors, worker threads leave half to the program`,
+    { skip: shimRefusal() ?? false },
+    async () => {
+      const options = { descriptorLimit, env: unset, permissions: ["--allow-ffi"] };
+      await using child = startScript("children/software/count_workers.ts", [], options);
+      const line = await child.nextLine();
+      assertEquals([await child.errors(), await child.ended], ["", 0]);
+      assert(Number(line) >= least && Number(line) <= most, line);
+    },
+  );
+}

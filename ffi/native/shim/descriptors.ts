@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { cString, errno, shim, SystemError, unwrap } from "./shim.ts";
+import { cString, errno, shim, shimRefusal, SystemError, unwrap } from "./shim.ts";
 
 /** The file that a descriptor refers to. */
 export interface DescriptorStatus {
@@ -124,6 +124,11 @@ export function descriptorLimit(): number {
   } finally {
     closeDescriptor(fd);
   }
+}
+
+/** Returns how many descriptors this process can open at most. Infinity where there is no C shim to ask. */
+export function descriptorsLeft(): number {
+  return shimRefusal() === undefined ? Math.max(0, descriptorLimit() - lowestFreeDescriptor()) : Infinity;
 }
 
 /**

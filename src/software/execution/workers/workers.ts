@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { descriptorsLeft } from "../../../../ffi/native/shim/descriptors.ts";
 import { addressSpace } from "../../abi/addresses.ts";
 import type { LinearMemory, PageHolder } from "../../memory/linear_memory.ts";
 import { pageByteLength, scratch, wholePages } from "../../memory/memory_layout.ts";
@@ -28,6 +29,8 @@ export const sharingPolicy = {
   /** The time in milliseconds for which the main thread runs a launch before workers run the rest. */
   firstSliceMilliseconds: 0.1,
 };
+/** At least the number of descriptors that a runtime keeps open for a worker: 10 in Deno 2.9, fewer in Bun and Node. */
+const descriptorsPerWorker = 12;
 /** The number of launches, each done by one call of its kernel, of which one is measured. */
 const launchesPerMeasurement = 16;
 /** The size of the memory for a job's packed parameters: the most that a kernel can have. */
@@ -101,6 +104,7 @@ export class Workers implements PageHolder {
   #threads: WorkerThreads | undefined;
   /** The number of workers, started or not yet. */
   #count = 0;
+  #mayStart = true;
   #runMilliseconds = 0;
   /** The number of launches since the last one that was measured. */
   #unmeasured = 0;
@@ -174,7 +178,7 @@ export class Workers implements PageHolder {
     this.#unmeasured = 0;
     this.noteLaunch(kernel, { milliseconds, blocks });
     this.#runMilliseconds += milliseconds;
-    if (this.#runMilliseconds > sharingPolicy.patienceMilliseconds && this.#count === 0) this.#start(threads());
+    if (this.#runMilliseconds > sharingPolicy.patienceMilliseconds && this.#mayStart) this.#start(threads());
   }
 
   /** Notes for how long threads have run blocks of a launch. */
@@ -191,15 +195,22 @@ export class Workers implements PageHolder {
     return this.#lastLaunches.get(kernel)?.hasShortBlocks ?? false;
   }
 
-  /** Starts workers, so that there are `count` of them. Does nothing if the runtime or the program's permissions refuse. */
-  #start(count: number): void {
-    const threads = this.#threads ??= workerThreads();
-    if (threads === undefined || count === 1 || this.#count > 0) return;
+  /**
+   * Starts workers, so that there are `threads` of them, or fewer that together take half of the descriptors that are
+   * left: Deno ends the process if it cannot open those of a worker. Does nothing if the runtime or the program's
+   * permissions refuse.
+   */
+  #start(threads: number): void {
+    if (threads === 1 || !this.#mayStart) return;
     // Does not try again, because nothing will have changed.
+    this.#mayStart = false;
+    const count = Math.min(threads, Math.floor(descriptorsLeft() / 2 / descriptorsPerWorker));
+    const runtime = this.#threads ??= workerThreads();
+    if (runtime === undefined || count <= 1) return;
     this.#count = count;
     const ports = new Map<number, WorkerPort>();
     for (let index = 0; index < count; index++) {
-      const { port1, port2 } = new threads.MessageChannel();
+      const { port1, port2 } = new runtime.MessageChannel();
       port1.unref?.();
       this.#ports.push(port1);
       ports.set(index, port2);
@@ -215,7 +226,7 @@ export class Workers implements PageHolder {
       timeOrigin: performance.timeOrigin,
     };
     try {
-      const worker = new threads.Worker(workerProgram, { eval: true, workerData, transferList: [...ports.values()] });
+      const worker = new runtime.Worker(workerProgram, { eval: true, workerData, transferList: [...ports.values()] });
       worker.on("error", () => {});
       worker.unref();
     } catch {
