@@ -98,6 +98,11 @@ export interface InstructionTraits {
   readonly access?: AccessKind;
   /** Whether the instruction also reads the registers that it sets. Default: it only sets them. */
   readonly readsResult?: boolean;
+  /**
+   * What the instruction does to asynchronous products of matrices: starts one, commits those that have been started to
+   * a group, or waits for groups. Until then, no other instruction may use the registers. Default: nothing.
+   */
+  readonly products?: "starts" | "commits" | "awaits";
   /** The threads with which the instruction synchronizes or exchanges values. Default: none. */
   readonly synchronization?: Synchronization;
   /** Whether the last operand is a cache policy. Default: no. */

@@ -72,7 +72,14 @@ export const reportKinds: Readonly<Record<SanitizerCheck, readonly string[]>> = 
     "uninitialized-host-read",
   ],
   race: ["shared-race", "global-race", "insufficient-scope", "unfinished-copy", "non-coherent-read"],
-  synchronization: ["divergent-barrier", "wrong-mask", "deadlock", "barrier-count", "mixed-barrier"],
+  synchronization: [
+    "divergent-barrier",
+    "wrong-mask",
+    "deadlock",
+    "barrier-count",
+    "mixed-barrier",
+    "unfinished-product",
+  ],
   leak: ["leak"],
 };
 

@@ -14,7 +14,12 @@ export type WarpgroupProductName =
   | "wgmma.wait_group";
 
 /** The traits of a product: D is also read, and A and B may be in shared memory. */
-const product: InstructionTraits = { effects: ["reads", "observes"], synchronization: "lanes", readsResult: true };
+const product: InstructionTraits = {
+  effects: ["reads", "observes"],
+  synchronization: "lanes",
+  readsResult: true,
+  products: "starts",
+};
 
 /** The shapes with K products in each sum. `step` divides N. */
 function shapes(k: number, { step, others = [] }: { step: number; others?: readonly number[] }): string {
@@ -57,8 +62,11 @@ export const warpgroupProductRows: () => Rows<WarpgroupProductName> = onFirstUse
     ],
     "wgmma.fence": [
       row("wgmma.fence.sync.aligned", section.order, orderingFence),
-      row("wgmma.commit_group.sync.aligned", section.order, orderingFence),
+      row("wgmma.commit_group.sync.aligned", section.order, { ...orderingFence, products: "commits" }),
     ],
-    "wgmma.wait_group": row("wgmma.wait_group.sync.aligned n", section.order, orderingFence),
+    "wgmma.wait_group": row("wgmma.wait_group.sync.aligned n", section.order, {
+      ...orderingFence,
+      products: "awaits",
+    }),
   };
 });

@@ -35,6 +35,7 @@ import {
   successors,
 } from "../../../ptx/analysis/control_flow_graph.ts";
 import { markBarriers } from "../checks/skipped_barriers.ts";
+import { markUnfinishedProducts } from "../checks/unfinished_products.ts";
 import { type LiveInterval, partType, runType } from "./locals.ts";
 import { estimatedBytes, KernelParts, splitLongBlocks } from "./kernel_parts.ts";
 import { keptRegisters } from "./kept_registers.ts";
@@ -327,7 +328,10 @@ class KernelGenerator {
       initializePredicated(flow);
       addLockstepPoints(flow, context.lockstep, { isCalledWhereThreadsSpin, isUneven });
       addYields(flow);
-      if (context.options.kernelChecks.has("synchronization")) markedBarriers += markBarriers(flow, markedBarriers);
+      if (context.options.kernelChecks.has("synchronization")) {
+        markedBarriers += markBarriers(flow, markedBarriers);
+        markUnfinishedProducts(flow);
+      }
       // A kernel that resumes threads of a gang gets an empty map, because the gang's code does not keep the offset
       // registers live.
       const definitions = context.flows.get(flow.function)!.analysis.definitions;

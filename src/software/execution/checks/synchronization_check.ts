@@ -149,9 +149,26 @@ export class SynchronizationCheck {
     }
   }
 
-  /** Records a barrier event (see `barrierMarks`) of a thread of the running block. */
+  /** Records an event of a thread of the running block: see the host function `mark`. */
   mark(mark: number, thread: number): void {
-    this.#skipped?.mark(mark, thread);
+    if (mark < 0) this.#addUnfinished(-mark, thread);
+    else this.#skipped?.mark(mark, thread);
+  }
+
+  #addUnfinished(line: number, thread: number): void {
+    const access: ThreadAccess = {
+      access: "read",
+      source: this.#lineOf(line),
+      block: this.#launch.indicesOf({}).block,
+      thread: this.#indexOf(thread),
+    };
+    this.#findings.add(`unfinished-product ${line}`, () => ({
+      check: "synchronization",
+      kind: "unfinished-product",
+      problem: "a thread uses registers of a product of matrices that wgmma may still compute",
+      advice: "Commit the product by wgmma.commit_group, and await it by wgmma.wait_group",
+      accesses: [access],
+    }));
   }
 
   #nameOf(thread: number): string {
