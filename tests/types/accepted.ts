@@ -97,6 +97,16 @@ export function zero(options?: OrStream<StreamOption>): void {
   buffer.free(options);
 }
 
+// a texture, a surface and a tensor map for a kernel of which nothing is known
+const image = gpu.createArray("f16", [64, 64, 6], { channels: 4, layered: true, surface: true });
+image.copyFrom(new Uint16Array(4 * 64 * 64 * 6), stream);
+untyped.kernel("resample").launch(
+  options,
+  gpu.createTexture(image, { addressMode: ["wrap", "clamp"], normalizedCoordinates: true }),
+  gpu.createSurface(gpu.createMipmappedArray("u8", [64], { surface: true }).level(2)),
+  gpu.createTensorMap(floats, { box: [64], fill: "nan" }),
+);
+
 // the arguments of a graph in the place of values, and other values for them later
 const graph = stream.capture(({ arguments: { a, by, x } }) => {
   saxpy.launch(options, 1024, a, x, floats);

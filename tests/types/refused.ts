@@ -156,6 +156,43 @@ floats.fill(0, { steam: stream });
 // @ts-expect-error: the stream of a copy given twice
 floats.copyFrom(buffer, stream, { stream, byteOffset: 4 });
 
+const image = gpu.createArray("f32", [64, 64], { surface: true });
+const texture = gpu.createTexture(image, { filterMode: "linear", borderColor: [0, 0, 0, 1] });
+const map = gpu.createTensorMap(floats, { box: [64], swizzle: "128B" });
+
+// @ts-expect-error: an array of three channels
+gpu.createArray("u8", [64, 64], { channels: 3 });
+
+// @ts-expect-error: an array of elements named as in C
+gpu.createArray("float", [64, 64]);
+
+// @ts-expect-error: a texture with a misspelt filter
+gpu.createTexture(image, { filterMode: "liner" });
+
+// @ts-expect-error: a border of one number
+gpu.createTexture(image, { addressMode: "border", borderColor: 0 });
+
+// @ts-expect-error: a texture of memory without an element type
+gpu.createTexture(buffer);
+
+// @ts-expect-error: a surface of a texture
+gpu.createSurface(texture);
+
+// @ts-expect-error: a tensor map with a swizzle as a number
+gpu.createTensorMap(floats, { box: [64], swizzle: 128 });
+
+// @ts-expect-error: a tensor map of an array
+gpu.createTensorMap(image, { box: [64, 64] });
+
+// @ts-expect-error: a texture for a pointer
+saxpy.launch(options, 1024, 2.5, texture, floats);
+
+// @ts-expect-error: an array, which has no address, for a pointer
+saxpy.launch(options, 1024, 2.5, floats, image);
+
+// @ts-expect-error: a tensor map for a pointer
+saxpy.launch(options, 1024, 2.5, map, floats);
+
 const graph = stream.capture(({ arguments: { a, x } }) => saxpy.launch(options, 1024, a, x, floats), {
   arguments: { a: 2.5, x: floats },
 });
