@@ -145,7 +145,7 @@ export function launchFieldOffset(field: LaunchField): number {
 }
 
 /** The size in bytes of the memory in which products of matrices are computed. Each block has its own. */
-export const productWorkspaceByteLength = 38_912;
+export const productWorkspaceByteLength = 59_392;
 
 /** The size of a thread record in bytes. */
 export const threadRecordByteLength = 64;

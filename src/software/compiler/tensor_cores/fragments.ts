@@ -234,25 +234,26 @@ function writeReaderOfColumns(f: FunctionWriter, reader: ElementReader, operand:
 export type AccumulatorFormat = "f16" | "f32" | "s32" | "f64";
 
 /**
- * Returns a function that copies C's fragments to the workspace, or D's from there. Its parameters are the workspace
- * and the offset of the fragments. Elements of 16 bits have 32 in the workspace.
+ * Returns a function that copies C's fragments to a matrix in the workspace, or D's from there. Its parameters are the
+ * workspace, the offset of the fragments and the offset of the matrix in linear memory. Elements of 16 bits have 32 in
+ * the matrix.
  */
 export function accumulatorCopy(
   functions: WarpFunctions,
   { part, format, m, n }: { part: "c" | "d"; format: AccumulatorFormat; m: number; n: number },
 ): number {
   return functions.indexOf(`${part} ${format} ${m} ${n}`, () => {
-    const f = new FunctionWriter(["i32", "i32"]);
+    const f = new FunctionWriter(["i32", "i32", "i32"]);
     const { code } = f;
     const bytes = format === "f64" ? 8 : 4;
     const place = f.local(), lanes = f.local(), fragment = f.local(), word = f.local();
-    code.get(space).tee(place).set(lanes);
+    code.get(2).set(place).get(space).set(lanes);
     f.loop(8, () => {
       for (let member = 0; member < 4; member++) {
         code.get(lanes).memory("i32Load", workspace.lanes + 4 * member).get(offset).ops("i32Add").set(fragment);
         for (let column = 0, pair = 0; column < n; column += 8) {
           for (let row = 0; row < m; row += 8, pair++) {
-            const at = workspace[part] + bytes * (row * n + column + 2 * member);
+            const at = bytes * (row * n + column + 2 * member);
             if (format === "f16" && part === "c") {
               code.get(fragment).memory("i32Load", 4 * pair).set(word);
               code.get(place).get(word).i32(0xffff).ops("i32And").memory("i32Store", at);

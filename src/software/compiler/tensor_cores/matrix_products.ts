@@ -158,12 +158,10 @@ function writeProduct(f: FunctionWriter, functions: WarpFunctions, product: Matr
   const { m, n, k } = product;
   const kept = keptOf(product);
   const copy = (part: "c" | "d") => {
-    code.get(space).get(part === "c" ? c : d);
+    code.get(space).get(part === "c" ? c : d).get(space).i32(workspace[part]).ops("i32Add");
     code.call(accumulatorCopy(functions, { part, format: product[part], m, n }));
   };
-  if (product.selector !== undefined) {
-    code.get(space).get(metadata).call(sourceReader(functions, sparseLayout(product, product.selector)));
-  }
+  readMetadata(f, functions, product);
   const shapes = { a: { operand: "a", count: m, depth: kept }, b: { operand: "b", count: n, depth: k } } as const;
   const { a: aFormat, b: bFormat } = product;
   if (aFormat === "f64" || bFormat === "f64") {
@@ -184,20 +182,60 @@ function writeProduct(f: FunctionWriter, functions: WarpFunctions, product: Matr
     }));
   } else {
     copy("c");
-    writeBlocks(f, functions, product);
+    const at = (part: "c" | "d") => code.get(space).i32(workspace[part]).ops("i32Add");
+    writeBlocks(f, functions, { product, at });
   }
   copy("d");
 }
 
+/** Whether C and D of a product may stay in the workspace between the products of a batch. */
+export function keepsAccumulators(product: MatrixProduct): boolean {
+  const { a, layouts } = product;
+  return a !== "f64" && !isInteger(a) && layouts === undefined && !isSplitProduct(product);
+}
+
+/**
+ * Returns a function that computes a product for which `keepsAccumulators` is true. Its parameters are those of
+ * `productFunction`, but the offsets of C and D are those of matrices in linear memory, which must not overlap.
+ */
+export function keptProductFunction(functions: WarpFunctions, product: MatrixProduct): number {
+  return functions.indexOf(`kept ${JSON.stringify(product)}`, () => {
+    const f = new FunctionWriter(["i32", "i32", "i32", "i32", "i32", "i32", "i32"]);
+    readMetadata(f, functions, product);
+    writeBlocks(f, functions, { product, at: (part) => f.code.get(part === "c" ? c : d) });
+    return f.finish();
+  });
+}
+
+/** Writes code that finds the rows of B by which the elements of a sparse A are multiplied. */
+function readMetadata({ code }: FunctionWriter, functions: WarpFunctions, product: MatrixProduct): void {
+  if (product.selector === undefined) return;
+  code.get(space).get(metadata).call(sourceReader(functions, sparseLayout(product, product.selector)));
+}
+
+/** Returns a function that copies C of a product to a matrix in the workspace, or D from there. */
+export function copyOfAccumulator(functions: WarpFunctions, product: MatrixProduct, part: "c" | "d"): number {
+  const { m, n, [part]: format } = product;
+  return accumulatorCopy(functions, { part, format, m, n });
+}
+
 /** Writes the sums of floating-point products: one block, or several. */
-function writeBlocks(f: FunctionWriter, functions: WarpFunctions, product: MatrixProduct): void {
+function writeBlocks(
+  f: FunctionWriter,
+  functions: WarpFunctions,
+  { product, at }: {
+    readonly product: MatrixProduct;
+    /** Pushes the offset of C or D. */
+    readonly at: (part: "c" | "d") => void;
+  },
+): void {
   const { code } = f;
   const { m, n } = product;
   const kept = keptOf(product);
   const [cFormat, dFormat] = [product.c, product.d] as ["f16" | "f32", "f16" | "f32"];
   const isSplit = isSplitProduct(product);
   const k = isSplit ? kept / 2 : product.blockDepth ?? kept;
-  const at = (part: "between" | "c" | "d") => code.get(space).i32(workspace[part]).ops("i32Add");
+  const between = () => void code.get(space).i32(workspace.between).ops("i32Add");
   for (let first = 0; first < kept; first += k) {
     const isFirst = first === 0, isLast = first + k === kept;
     const block: ProductBlock = {
@@ -213,8 +251,10 @@ function writeBlocks(f: FunctionWriter, functions: WarpFunctions, product: Matri
       code.i32(0).i32(4 * m * n).memoryFill();
     }
     code.get(space).get(a).get(b).i32(first);
-    at(!isFirst ? "between" : isSplit ? "d" : "c");
-    at(isLast ? "d" : "between");
+    if (isFirst) at(isSplit ? "d" : "c");
+    else between();
+    if (isLast) at("d");
+    else between();
     code.get(flags).call(blockFunction(functions, block));
   }
   // GPUs of sm_90 compose these products: C is added at the end.

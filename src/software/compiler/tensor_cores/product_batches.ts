@@ -13,6 +13,9 @@ import {
 import {
   type ConvertedOperand,
   convertedOperand,
+  copyOfAccumulator,
+  keepsAccumulators,
+  keptProductFunction,
   type MatrixProduct,
   productFunction,
   type ProductPart,
@@ -22,7 +25,7 @@ import { type MatrixLoad, matrixLoad } from "./matrix_loads.ts";
 import { shadowOffset } from "../../abi/addresses.ts";
 import { FunctionWriter, type WarpFunctions } from "./warp_functions.ts";
 import type { FunctionDefinition } from "../webassembly/module_encoder.ts";
-import { mostFragmentBytes, mostOperandBytes, workspace } from "./workspace.ts";
+import { mostAccumulatorBytes, mostFragmentBytes, mostOperandBytes, workspace } from "./workspace.ts";
 
 /** A product, and the offsets of its fragments in each thread's memory for fragments, in bytes. */
 export interface PlacedProduct {
@@ -59,6 +62,7 @@ export function batchFunction(
     const space = f.local();
     code.get(0).get(1).get(2).call(preparation(functions, { hasShadows })).set(space);
     const operands = new ConvertedOperands(f, functions, space);
+    const accumulators = new KeptAccumulators(f, functions, space);
     for (const operation of operations) {
       if (operation.kind === "load") {
         const { row, at, matrices, isTransposed } = operation;
@@ -75,6 +79,16 @@ export function batchFunction(
         code.call(productShadow(functions, product));
       }
       const found = operands.convert(product, places);
+      if (found !== undefined && keepsAccumulators(product)) {
+        const c = accumulators.read(product, places.c), d = accumulators.reserve(product);
+        code.get(space);
+        for (const { at } of [found.a, found.b, { at: c }, { at: d }]) code.get(space).i32(at).ops("i32Add");
+        code.i32(places.metadata).get(found.a.flags).get(found.b.flags).ops("i32Or");
+        code.call(keptProductFunction(functions, product));
+        accumulators.set(product, { place: places.d, at: d });
+        continue;
+      }
+      accumulators.finish();
       code.get(space);
       if (found === undefined) code.i32(places.a).i32(places.b);
       else for (const { at } of [found.a, found.b]) code.get(space).i32(at).ops("i32Add");
@@ -83,6 +97,7 @@ export function batchFunction(
       else code.get(found.a.flags).get(found.b.flags).ops("i32Or");
       code.call(productFunction(functions, product));
     }
+    accumulators.finish();
     return f.finish();
   });
 }
@@ -175,4 +190,88 @@ class ConvertedOperands {
     code.call(reader).set(placed.flags);
     return placed;
   }
+}
+
+/** A matrix C or D in the workspace. */
+interface KeptMatrix {
+  /** The offset in the workspace. */
+  readonly at: number;
+  /** The product of which it is D. Undefined if it is only a C. */
+  readonly product: MatrixProduct | undefined;
+  /** The format and the size of the matrix. */
+  readonly key: string;
+}
+
+/** Keeps matrices C and D in the workspace from one product of a batch to the next. */
+class KeptAccumulators {
+  readonly #f: FunctionWriter;
+  readonly #functions: WarpFunctions;
+  readonly #space: number;
+  /** The matrices in the workspace, by the place of their fragments. */
+  readonly #kept = new Map<number, KeptMatrix>();
+  #bytes = 0;
+  #free: number[] = [];
+
+  constructor(f: FunctionWriter, functions: WarpFunctions, space: number) {
+    this.#f = f;
+    this.#functions = functions;
+    this.#space = space;
+  }
+
+  /** Writes code that copies C to the workspace unless it is there. Returns its offset in the workspace. */
+  read(product: MatrixProduct, place: number): number {
+    const key = keyOf(product, "c");
+    const known = this.#kept.get(place);
+    // Two matrices are needed at once.
+    const isFull = this.#free.length < 2;
+    if (known?.key === key && !isFull) return known.at;
+    if (known !== undefined || isFull || this.#bytes !== bytesOf(product)) {
+      this.finish();
+      this.#bytes = bytesOf(product);
+      this.#free = Array.from({ length: Math.floor(mostAccumulatorBytes / this.#bytes) }, (_, index) => {
+        return workspace.accumulators + index * this.#bytes;
+      });
+    }
+    const at = this.#free.pop()!;
+    this.#kept.set(place, { at, product: undefined, key });
+    this.#copy({ product, part: "c", place, at });
+    return at;
+  }
+
+  /** Returns the offset of memory for a D. */
+  reserve(product: MatrixProduct): number {
+    if (this.#bytes !== bytesOf(product)) throw new Error("C and D have different sizes");
+    return this.#free.pop()!;
+  }
+
+  /** Notes that a D is in the workspace, instead of what was in the same place. */
+  set(product: MatrixProduct, { place, at }: { place: number; at: number }): void {
+    const before = this.#kept.get(place);
+    if (before !== undefined) this.#free.push(before.at);
+    this.#kept.set(place, { at, product, key: keyOf(product, "d") });
+  }
+
+  /** Writes code that copies all D to their fragments. */
+  finish(): void {
+    for (const [place, { at, product }] of this.#kept) {
+      if (product !== undefined) this.#copy({ product, part: "d", place, at });
+    }
+    this.#kept.clear();
+    this.#free = [];
+    this.#bytes = 0;
+  }
+
+  #copy({ product, part, place, at }: { product: MatrixProduct; part: "c" | "d"; place: number; at: number }): void {
+    const { code } = this.#f;
+    code.get(this.#space).i32(place).get(this.#space).i32(at).ops("i32Add");
+    code.call(copyOfAccumulator(this.#functions, product, part));
+  }
+}
+
+function bytesOf({ m, n }: MatrixProduct): number {
+  return 4 * m * n;
+}
+
+function keyOf({ m, n, c, d }: MatrixProduct, part: "c" | "d"): string {
+  return `${part === "c" ? c : d} ${m} ${n}`;
 }

@@ -26,6 +26,8 @@ const sizes = {
   absent: 2048,
   /** Converted operands of the products of a batch. */
   operands: 24_576,
+  /** Matrices C and D of the products of a batch. */
+  accumulators: 20_480,
 } as const;
 
 /** A part of the workspace. */
@@ -43,5 +45,7 @@ export const workspace = Object.fromEntries(
 export const mostFragmentBytes: number = sizes.absent;
 /** The size of the memory for converted operands, in bytes. */
 export const mostOperandBytes: number = sizes.operands;
+/** The size of the memory for matrices C and D, in bytes. */
+export const mostAccumulatorBytes: number = sizes.accumulators;
 
 if (ends.at(-1)! > productWorkspaceByteLength) throw new Error("The workspace of matrix products is too small");
