@@ -100,7 +100,7 @@ function warpgroupMultiplyKernel(type: ProductType): string {
 ${
     Array.from({ length: stages }, (_, stage) => `
   mbarrier.init.shared::cta.b64 [%r3+${8 * stage}], 1;
-  mbarrier.init.shared::cta.b64 [%r3+${8 * (stages + stage)}], 128;`).join("")
+  mbarrier.init.shared::cta.b64 [%r3+${8 * (stages + stage)}], 1;`).join("")
   }
   fence.mbarrier_init.release.cluster;
 INITIALIZED:
@@ -142,6 +142,7 @@ EMPTY:
   @%p0 bra PRODUCE;
   bra.uni DONE;
 CONSUMER:
+  setp.eq.u32 %p4, %r0, 0;
   // The first product does not add D.
   setp.ne.u32 %p3, 0, 0;
   // The barrier of the stage before, which is released when the next products have been issued.
@@ -160,7 +161,8 @@ FULL:
 ${products.join("")}
   wgmma.commit_group.sync.aligned;
   wgmma.wait_group.sync.aligned 1;
-  setp.ne.u32 %p2, %r12, 0;
+  // One thread releases the stage for the warpgroup, as in CUTLASS.
+  setp.ne.and.u32 %p2, %r12, 0, %p4;
   @%p2 mbarrier.arrive.shared::cta.b64 _, [%r12];
   add.u32 %r12, %r7, ${8 * stages};
   add.u32 %r4, %r4, 1;

@@ -39,6 +39,32 @@ for (const text of warpgroupForms) {
   });
 }
 
+test("no warp goes on before all warps of its warpgroup have multiplied", () => {
+  const text = "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16";
+  const form = formOf(text);
+  const { inputs, outputs, threads, kernel, write, read } = programOf(form);
+  // The first warp is the first to multiply, and then overwrites the operands.
+  const changed = kernel.replace(
+    "wgmma.fence.sync.aligned;",
+    `setp.lt.u32 %p0, %r0, 32; @%p0 bra MULTIPLY; ${
+      "bar.warp.sync -1; ".repeat(8)
+    } MULTIPLY: wgmma.fence.sync.aligned;`,
+  ).replace(
+    "wgmma.wait_group.sync.aligned 0;",
+    `wgmma.wait_group.sync.aligned 0; setp.ne.u32 %p0, %r0, 0; @%p0 bra KEEP; mov.u32 %r3, 0;
+CLEAR: add.u32 %r4, %r2, %r3; st.shared.b32 [%r4], 0; add.u32 %r3, %r3, 4; setp.lt.u32 %p0, %r3, 2048; @%p0 bra CLEAR; KEEP:`,
+  );
+  const problem = problemOf(form, "small", Random.of(text, "small"));
+  const source = allocate(4 * inputs), out = allocate(4 * outputs);
+  const view = ({ bytes }: typeof out) => new Uint32Array(bytes.buffer, bytes.byteOffset, bytes.byteLength / 4);
+  write(problem, view(source));
+  load(changed).run("product", {
+    block: [threads, 1, 1],
+    parameters: [{ type: "u64", value: out.address }, { type: "u64", value: source.address }],
+  });
+  read(view(out)).forEach((bits, at) => assertEquals(bits, warpgroupElement(form, problem, at), `element ${at}`));
+});
+
 test("a matrix descriptor that leads outside of shared memory is a fault", () => {
   const text = "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 a:128 b:128";
   const { inputs, outputs, threads, kernel } = programOf(formOf(text));

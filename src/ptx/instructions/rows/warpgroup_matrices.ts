@@ -65,7 +65,8 @@ export const warpgroupProductRows: () => Rows<WarpgroupProductName> = onFirstUse
       row("wgmma.commit_group.sync.aligned", section.order, { ...orderingFence, products: "commits" }),
     ],
     "wgmma.wait_group": row("wgmma.wait_group.sync.aligned n", section.order, {
-      ...orderingFence,
+      effects: ["orders"],
+      synchronization: "threads",
       products: "awaits",
     }),
   };

@@ -2,7 +2,7 @@
  * `wgmma`: four warps together multiply matrices in shared memory. PTX ISA, section 9.7.15.
  *
  * The product is computed where the instruction is executed: until `wgmma.wait_group` returns, programs may neither
- * read D nor write A or B, so they cannot tell when it is. What a thread or the asynchronous proxy has written to shared
+ * read D nor write A or B, so they cannot tell when it is computed. What a thread or the asynchronous proxy has written to shared
  * memory before, and has ordered by a fence and a barrier, is there.
  *
  * Each warp computes its rows of D by itself. Its threads leave their fragments and descriptors in memory, and wait until
@@ -66,11 +66,27 @@ export const warpgroupProduct: SuspendingInstruction = {
 /** Emits code for `wgmma.fence` and `wgmma.commit_group`, which have no effect: products are computed at once. */
 export const orderProducts: Emit = () => {};
 
-/** Emits code for `wgmma.wait_group`, which has no effect. */
-export const awaitProducts: Emit = (e, i) => {
-  const count = constantOf(i.operands[0]);
-  if (count === undefined || count < 0n) e.fail("the number of groups must be a literal that is not negative");
+/**
+ * The lowering of `wgmma.wait_group`, at which the warps of a warpgroup wait for each other: a single thread may then
+ * release the operands for all of them. The barriers of warpgroups have numbers that programs cannot use.
+ */
+export const awaitProducts: SuspendingInstruction = {
+  describe: () => ({ kind: "barrier", operation: "sync", isAligned: true }),
+  request: (e, i) => {
+    const count = constantOf(i.operands[0]);
+    if (count === undefined || count < 0n) e.fail("the number of groups must be a literal that is not negative");
+    e.getFixed("record");
+    e.getFixed("thread").i32(7).ops("i32ShrU").i32(firstWarpgroupBarrier).ops("i32Add");
+    e.code.memory("i32Store", threadRecord.first);
+    e.getFixed("record").i32(warpgroupThreads).memory("i32Store", threadRecord.second);
+  },
+  resume: () => {},
+  gathersWarp: () => true,
 };
+
+/** The number of the first warpgroup's barrier. Those of a block are 0 to 15, and that of a cluster 16. */
+const firstWarpgroupBarrier = 17;
+const warpgroupThreads = 128;
 
 /** The operands of a product. */
 interface ProductOperands {
