@@ -14,6 +14,7 @@ import {
   type ConvertedOperand,
   convertedOperand,
   copyOfAccumulator,
+  fragmentWords,
   keepsAccumulators,
   keptProductFunction,
   type MatrixProduct,
@@ -78,6 +79,8 @@ export function batchFunction(
         for (const part of ["a", "b", "c", "d", "metadata"] as const) code.i32(places[part]);
         code.call(productShadow(functions, product));
       }
+      const words = fragmentWords(product);
+      for (const part of ["a", "b", "metadata"] as const) accumulators.store(places[part], 4 * words[part]);
       const found = operands.convert(product, places);
       if (found !== undefined && keepsAccumulators(product)) {
         const c = accumulators.read(product, places.c), d = accumulators.reserve(product);
@@ -249,6 +252,18 @@ class KeptAccumulators {
     const before = this.#kept.get(place);
     if (before !== undefined) this.#free.push(before.at);
     this.#kept.set(place, { at, product, key: keyOf(product, "d") });
+  }
+
+  /** Writes code that copies the D to their fragments that have a part in the given range. */
+  store(begin: number, byteLength: number): void {
+    for (const [place, kept] of this.#kept) {
+      const { product, at, key } = kept;
+      if (product === undefined || begin >= place + 4 * fragmentWords(product).d || begin + byteLength <= place) {
+        continue;
+      }
+      this.#copy({ product, part: "d", place, at });
+      this.#kept.set(place, { at, product: undefined, key });
+    }
   }
 
   /** Writes code that copies all D to their fragments. */
