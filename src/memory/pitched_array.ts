@@ -26,6 +26,7 @@ import { roundUp } from "../support/rounding.ts";
 import type { CudaDevice } from "../objects/cuda_device.ts";
 import type { Session } from "../session.ts";
 import type { Allocation } from "./allocation.ts";
+import type { CudaArray } from "./arrays/cuda_array.ts";
 import { checkNotTransferred } from "./buffer_arguments.ts";
 import { allocationOf, type DeviceBuffer, setPitchedView } from "./device_buffer.ts";
 import { refusedCopy, refusedFill } from "./transfers/copies.ts";
@@ -112,6 +113,14 @@ const readSyncOptions: KnownStreamOptions<StreamOption> = {
   instead: { signal: "readSync blocks and cannot be aborted; use await read({ signal })" },
   usage: "readSync(stream) or readSync({ stream })",
 };
+
+/** Whether a value is a `CudaArray`. Undefined in programs without arrays. */
+let isCudaArray: ((value: unknown) => value is CudaArray) | undefined;
+
+/** Sets the function that recognizes arrays. */
+export function setIsCudaArray(isArray: (value: unknown) => value is CudaArray): void {
+  isCudaArray = isArray;
+}
 
 /**
  * The distance of rows from `allocatePitched` is a multiple of this many bytes, as that of `cudaMallocPitch` is, and as
@@ -284,7 +293,7 @@ export class PitchedArray<T extends TypedArray = TypedArray> implements Disposab
    *
    * The source may be rows of the same size, on any device or in a `HostBuffer`, or a typed array: its elements in order
    * and without gaps, or `{ data, pitch }` for rows with gaps. A typed array may be changed as soon as this returns,
-   * unless it shows page-locked memory, as for `DeviceBuffer.copyFrom`.
+   * unless it shows page-locked memory, as for `DeviceBuffer.copyFrom`. A `CudaArray` is copied as its `copyTo` does.
    *
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html
    * @param source What to copy. Its elements must have the same type, or be integers of the same size.
@@ -294,7 +303,10 @@ export class PitchedArray<T extends TypedArray = TypedArray> implements Disposab
    * memory
    * @throws {ReferenceError} If a buffer was freed, or the stream was disposed
    */
-  copyFrom(source: PitchedArray<T> | PitchedData<T> | ArrayOf<T>, options?: OrStream<StreamOption>): void {
+  copyFrom(source: PitchedArray<T> | CudaArray | PitchedData<T> | ArrayOf<T>, options?: OrStream<StreamOption>): void {
+    if (isCudaArray?.(source)) {
+      return source.copyTo(this, this.#streamOfArrayCopy(streamOf(options, copyFromOptions), copyFromOptions));
+    }
     const rows = source instanceof PitchedArray ? source : undefined;
     if (rows !== undefined && sessionOfRows(rows) !== sessionOfRows(this)) throw errorOfAnotherCuda("copy rows");
     const stream = this.#stream(streamOf(options, copyFromOptions), copyFromOptions, rows);
@@ -319,22 +331,33 @@ export class PitchedArray<T extends TypedArray = TypedArray> implements Disposab
 
   /**
    * Copies the elements to rows of the same size, in stream order. If the target is in a `HostBuffer`, wait for the
-   * stream before reading the copy.
+   * stream before reading the copy. To a `CudaArray` they are copied as its `copyFrom` does, from its first element on.
    *
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html
    * @param target Rows whose elements have the same type, or are integers of the same size.
    * @param options The stream. Defaults to the stream of this array's buffer, or to that of the target's.
    * @throws {RangeError} If the target has another size, or the source and the target have bytes in common
-   * @throws {TypeError} If `target` is not a `PitchedArray`, or no stream is given for two arrays in host memory
+   * @throws {TypeError} If `target` is neither a `PitchedArray` nor a `CudaArray`, or no stream is given for two arrays in host memory
    * @throws {ReferenceError} If a buffer was freed, or the stream was disposed
    */
-  copyTo(target: PitchedArray<T>, options?: OrStream<StreamOption>): void {
+  copyTo(target: PitchedArray<T> | CudaArray, options?: OrStream<StreamOption>): void {
+    if (isCudaArray?.(target)) {
+      return target.copyFrom(this, this.#streamOfArrayCopy(streamOf(options, copyToOptions), copyToOptions));
+    }
     if (!(target instanceof PitchedArray)) {
       const advice = ArrayBuffer.isView(target) ? "use read for a typed array" : pitchedAdvice(target, this);
       throw new TypeError(`Cannot copy rows to ${whatIs(target, "PitchedArray")}: ${advice}`);
     }
     if (sessionOfRows(target) !== sessionOfRows(this)) throw errorOfAnotherCuda("copy rows");
     target.#copyFromRows(this, this.#stream(streamOf(options, copyToOptions), copyToOptions, target));
+  }
+
+  /** Returns the stream that a copy from or to an array is given: none for rows in host memory takes the array's. */
+  #streamOfArrayCopy(
+    stream: CudaStream | undefined,
+    options: KnownStreamOptions<StreamOption>,
+  ): { stream?: CudaStream } {
+    return stream === undefined && isHostBuffer(this.buffer) ? {} : { stream: this.#stream(stream, options) };
   }
 
   /**

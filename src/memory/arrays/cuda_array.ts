@@ -34,6 +34,7 @@ import {
   PitchedArray,
   placeOfRows,
   sessionOfRows,
+  setIsCudaArray,
 } from "../pitched_array.ts";
 import { bytesOfHost, HostBuffer, sessionOfHost } from "../transfers/host_buffer.ts";
 import { type RowsShape, withoutGaps } from "../transfers/rows.ts";
@@ -126,6 +127,7 @@ export class CudaArray implements Disposable {
   #stream: CudaStream;
 
   static {
+    setIsCudaArray((value) => typeof value === "object" && value !== null && #session in value);
     stateOfArray = (array) => {
       array.#checkUsable();
       return { session: array.#session, memory: array.#memory, shape: array.#shape };
@@ -270,12 +272,12 @@ export class CudaArray implements Disposable {
     const whole = this.#size();
     const { end, size } = this.#endOf(target, (byteLength) => this.#restFrom([0, 0, 0], byteLength));
     if (size.width !== whole.width || size.height !== whole.height || size.depth !== whole.depth) {
-      this.#checkInside([0, 0, 0], size);
       if (!(target instanceof CudaArray)) {
         throw new RangeError(
           `Cannot copy ${this.#text()} to rows of another size: give rows of ${extentsText(this)} elements`,
         );
       }
+      this.#checkInside([0, 0, 0], size);
     }
     const from = this.#placeAt([0, 0, 0]);
     attempt(`copy ${this.#text()}`, () => enqueueArrayCopy(this.#session, from, end, { size: whole, stream }));

@@ -38,7 +38,20 @@ testOnEachDriver("arrays are copied from and to memory of every kind", async (cu
   const whole = await other.read(Float32Array, stream);
   assertEquals([whole[7], whole[8], whole[14 + 7 + 2], whole[34]], [7, 7, 26, expected[23]!]);
 
+  const part = rows.region([1, 1], [6, 4]);
+  part.copyFrom(array, { stream });
+  assertEquals(await part.read(stream), expected);
+  part.fill(3, stream);
+  part.copyTo(array);
+  assertEquals(await array.read(Float32Array, stream), new Float32Array(24).fill(3));
+  assertThrows(() => rows.copyFrom(array), RangeError, "give rows of 6 x 4 elements");
+  array.copyFrom(expected);
+
   using host = cuda.allocateHost(96);
+  const inHost = host.pitched(Float32Array, [6, 4]);
+  inHost.copyFrom(array);
+  await stream.finished();
+  assertEquals(await inHost.read(stream), expected);
   array.copyTo(host, stream);
   await stream.finished();
   assertEquals(new Float32Array(host.buffer, host.byteOffset, 24), expected);
