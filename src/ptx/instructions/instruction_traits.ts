@@ -164,6 +164,8 @@ export interface InstructionTraits {
   readonly isPlainStore?: boolean;
   /** Whether the instruction is a volatile load or store. Default: no. */
   readonly isVolatile?: boolean;
+  /** Whether the instruction is a fence between the generic and the asynchronous proxy. */
+  readonly isBetweenProxies?: boolean;
   /**
    * Whether the instruction accesses exactly the bytes of its type, for each element of its vector. Default: it may
    * access other bytes.

@@ -71,7 +71,14 @@ export const reportKinds: Readonly<Record<SanitizerCheck, readonly string[]>> = 
     "uninitialized-size",
     "uninitialized-host-read",
   ],
-  race: ["shared-race", "global-race", "insufficient-scope", "unfinished-copy", "non-coherent-read"],
+  race: [
+    "shared-race",
+    "global-race",
+    "insufficient-scope",
+    "unfinished-copy",
+    "non-coherent-read",
+    "missing-proxy-fence",
+  ],
   synchronization: [
     "divergent-barrier",
     "wrong-mask",

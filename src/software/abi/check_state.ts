@@ -186,10 +186,12 @@ export const orderBits = {
   volatile: 4096,
   /** A volatile load that polls: its result determines whether a loop exits. */
   polls: 8192,
+  /** An access by the asynchronous proxy, as that of a bulk copy; or a fence between that proxy and the generic one. */
+  proxy: 16384,
 } as const;
 
 /**
  * The number of low bits that `orderBits` occupy. The bits above them contain the base-2 logarithm of the number of
  * elements of an access or, for `wait`, the number of groups.
  */
-export const orderCountShift = 14;
+export const orderCountShift = 15;

@@ -5,6 +5,7 @@
  */
 import { decodePlace, faultKind, shadowOffset, withAccess } from "../abi/addresses.ts";
 import { type HostFunctions, originSpaces } from "../abi/host_functions.ts";
+import { orderBits } from "../abi/check_state.ts";
 import { exchangeWords } from "../abi/textures.ts";
 import { tensorOperations } from "../abi/tensor_map.ts";
 import type { DeviceHeap, HeapSite } from "../memory/device_heap.ts";
@@ -267,7 +268,7 @@ export function tensorCopyFunction(
       onAccess: running && ((offset, bytes, isShared) => {
         const access = withAccess(place, { operation: isShared === isLoad ? "write" : "read", bytes });
         if (!isShared) running.access(offset, access, thread);
-        running.orderedAccess(offset, access, thread, 0);
+        running.orderedAccess(offset, access, thread, orderBits.proxy);
       }),
     });
   };

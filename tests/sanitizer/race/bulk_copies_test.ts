@@ -52,6 +52,41 @@ test("threads that do not wait for a bulk copy race with it", async () => {
   assertStringIncludes(reports[0]!, "reads at PTX line 16");
 });
 
+const fill = "st.shared.u32 [%r2], %r0;";
+const send = `
+  @%p1 bra SENT;
+  cp.async.bulk.global.shared::cta.bulk_group [%rd1], [sm], 256;
+  cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;
+SENT:`;
+
+test("a bulk copy sees what threads have written before a fence between the proxies", async () => {
+  for (
+    const body of [
+      `${fill} fence.proxy.async; bar.sync 0; ${send}`,
+      `${fill} fence.proxy.async.shared::cta; bar.sync 0; ${send} bar.sync 0; ${fill} fence.proxy.async; bar.sync 0;
+       ${send.replaceAll("SENT", "SENT2")}`,
+      `${fill} bar.sync 0; fence.proxy.async; ${send}`,
+      `${copy}${wait} ${send}`,
+    ]
+  ) assertEquals(await reportsOf(body), []);
+});
+
+test("a bulk copy of what threads have written needs a fence between the proxies", async () => {
+  for (
+    const body of [
+      `${fill} bar.sync 0; ${send}`,
+      `fence.proxy.async; bar.sync 0; ${fill} bar.sync 0; ${send}`,
+      `${fill} fence.proxy.async.global; bar.sync 0; ${send}`,
+      `${copy}${wait} ${fill} bar.sync 0; ${send}`,
+    ]
+  ) {
+    const reports = await reportsOf(body);
+    assertEquals(reports.length, 1, body);
+    assertStringIncludes(reports[0]!, "missing-proxy-fence");
+    assertStringIncludes(reports[0]!, "fence.proxy.async");
+  }
+});
+
 const barrier = "barrier.cluster.arrive.release; barrier.cluster.wait.acquire;";
 /** Stores to the other block of the cluster. */
 const store = `

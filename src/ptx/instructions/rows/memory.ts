@@ -379,10 +379,13 @@ export const atomicRows: () => Rows<AtomicName> = onFirstUse((): Rows<AtomicName
       ...orderingFence,
       dividesBlock: ({ choices }) => !["acquire", "release"].includes(choices.get("semantics") ?? ""),
     }),
+    row("fence.proxy.async.<space:global|shared::cta|shared::cluster>?", "9.7.13.4", {
+      ...orderingFence,
+      isBetweenProxies: true,
+    }),
     ...[
       "membar.proxy.alias",
       "fence.proxy.alias",
-      "fence.proxy.async.<space:global|shared::cta|shared::cluster>?",
       "fence.proxy.tensormap::generic.release.<scope:cta|cluster|gpu|sys>",
       "fence.proxy.tensormap::generic.acquire.<scope:cta|cluster|gpu|sys> [a], size",
       "fence.proxy.async::generic.acquire.sync_restrict::shared::cluster.cluster",

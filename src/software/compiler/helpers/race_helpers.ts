@@ -218,7 +218,7 @@ function compareAccess(): HelperFunction {
 function findThread(code: ComparisonWriter): void {
   const { place, thread, order, clocks, inBlock, entry } = local;
   code.state("races").table(entry, "orderedAccess", [local.offset, place, thread, order]);
-  code.bits(order, orderBits.asynchronous | orderBits.phased).state("isBusy").ops("i32Or").leaveIf();
+  code.bits(order, orderBits.asynchronous | orderBits.phased | orderBits.proxy).state("isBusy").ops("i32Or").leaveIf();
   code.state("clocks").tee(clocks).ops("i32Eqz").leaveIf();
   code.bits(place, isIndexBit).if();
   for (const axis of ["blockX", "blockY", "blockZ"] as const) {

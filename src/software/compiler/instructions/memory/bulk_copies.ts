@@ -38,6 +38,8 @@ interface BulkRange {
   readonly operation: "read" | "write" | "atomic";
   /** The local that holds the size of the range in bytes. */
   readonly bytes: number;
+  /** Whether the access is made by the generic proxy. Default: by the asynchronous one. */
+  readonly isGeneric?: boolean;
 }
 
 /** Returns the lowering of `cp.async.bulk` from one state space to another one. */
@@ -134,8 +136,8 @@ export const copyTensorMap: Emit = (e, i) => {
   const bytes = e.temporary("i32");
   e.code.i32(128).set(bytes);
   copyRange(e, {
-    to: bulkRange(e, destination, { space: "global", operation: "write", bytes }),
-    from: bulkRange(e, source, { space: "shared", operation: "read", bytes }),
+    to: bulkRange(e, destination, { space: "global", operation: "write", bytes, isGeneric: true }),
+    from: bulkRange(e, source, { space: "shared", operation: "read", bytes, isGeneric: true }),
     bytes,
   });
   fence(e, i);
@@ -212,8 +214,9 @@ function bulkSize(e: FunctionEmitter, size: ResolvedOperand | undefined): number
 function bulkRange(
   e: FunctionEmitter,
   operand: ResolvedOperand | undefined,
-  { space, operation, bytes }: BulkRange,
+  range: BulkRange,
 ): number {
+  const { space } = range;
   const address = addressOperand(e, operand);
   const { base } = address;
   if (base === undefined) e.fail("an address that is only a number is one in .local");
@@ -221,13 +224,14 @@ function bulkRange(
   e.shadows?.require(base, "address");
   const location = e.temporary("i32");
   pushAddress(e, address, space);
-  findRange(e, location, { space, operation, bytes });
+  findRange(e, location, range);
   return location;
 }
 
 /** Emits code that pops the address of a range, checks it, and sets a local to the range's offset in linear memory. */
-function findRange(e: FunctionEmitter, location: number, { space, operation, bytes }: BulkRange): void {
+function findRange(e: FunctionEmitter, location: number, range: BulkRange): void {
   const { code } = e;
+  const { space, operation, bytes } = range;
   code.get(bytes);
   e.pushPlace({ operation, bytes: bulkBytes, space: space === "shared" ? "shared" : "generic" });
   if (space === "shared") {
@@ -240,19 +244,24 @@ function findRange(e: FunctionEmitter, location: number, { space, operation, byt
     e.callHelper("findBulkGlobal");
   }
   code.set(location);
-  reportRange(e, location, { space, operation, bytes });
+  reportRange(e, location, range);
 }
 
 /** Emits code that reports the accesses to a range, 16 bytes at a time, to the checks that observe accesses. */
-function reportRange(e: FunctionEmitter, location: number, { space, operation, bytes }: BulkRange): void {
+function reportRange(
+  e: FunctionEmitter,
+  location: number,
+  { space, operation, bytes, isGeneric = false }: BulkRange,
+): void {
   const { checksWrites, observesAccesses, kernelChecks } = e.options;
   if (!checksWrites && !observesAccesses && !kernelChecks.has("race")) return;
   const index = e.temporary("i32");
   const { code } = e;
   code.i32(0).set(index).block().loop().get(index).get(bytes).ops("i32GeU").brIf(1);
   code.get(location).get(index).ops("i32Add");
-  const order = operation === "atomic" ? orderBits.strong : 0;
-  reportAccess(e, { space, operation, bytes: bulkBytes, isStrong: order !== 0, order });
+  const isStrong = operation === "atomic";
+  const order = (isGeneric ? 0 : orderBits.proxy) | (isStrong ? orderBits.strong : 0);
+  reportAccess(e, { space, operation, bytes: bulkBytes, isStrong, order });
   code.ops("drop").get(index).i32(bulkBytes).ops("i32Add").set(index).br(0).end().end();
 }
 

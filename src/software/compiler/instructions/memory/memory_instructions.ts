@@ -185,7 +185,9 @@ function pushIsConstant(e: FunctionEmitter, address: number): void {
 /** Emits code for `membar` and `fence`. */
 export const fence: Emit = (e, i) => {
   e.code.atomicFence();
-  const order = fenceOrderOf(i);
+  const order = i.form.traits.isBetweenProxies === true && i.choices.get("space") !== "global"
+    ? orderBits.proxy
+    : fenceOrderOf(i);
   if (order !== undefined) pushOrder(e, order);
 };
 

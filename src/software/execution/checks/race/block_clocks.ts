@@ -46,6 +46,8 @@ export class BlockClocks {
   /** For each barrier, the joined happens-before states of the threads that have arrived without waiting. */
   readonly #arrived = new Map<number, Knowledge>();
   #isInformed = false;
+  /** The time of the last fence of a thread of the block between the generic and the asynchronous proxy. */
+  lastProxyFence = -1;
 
   /** @param count the number of threads in a block */
   constructor(time: LaunchTime, count: number, memory: LaunchCells) {
@@ -84,6 +86,7 @@ export class BlockClocks {
     this.narrowFences.clear();
     this.#releaseTimes.length = 0;
     this.#isInformed = false;
+    this.lastProxyFence = -1;
   }
 
   /**
@@ -111,6 +114,11 @@ export class BlockClocks {
     this.epochs[thread] = now;
     this.#releaseTimes[thread >> 5] = now;
     return this.#knowledgeOf(thread).and(this.#ownOf(thread, now));
+  }
+
+  /** Records a fence between the generic and the asynchronous proxy by starting a new epoch of the thread. */
+  fenceProxies(thread: number): void {
+    this.epochs[thread] = this.lastProxyFence = ++this.#time.now;
   }
 
   /** Records a sequentially consistent fence. Returns the happens-before state that the fence releases. */

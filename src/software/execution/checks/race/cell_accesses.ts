@@ -39,6 +39,8 @@ export class CellAccesses {
   readonly #hasReleases: boolean;
   readonly #findings: RaceFindings;
   readonly #bytes: Uint8Array;
+  /** The code locations of writes by the asynchronous proxy. */
+  readonly #proxyWrites = new Set<number>();
   #held: HeldStore | undefined;
   #clocks!: BlockClocks;
   /** The index of the accessing thread within its block. */
@@ -179,6 +181,7 @@ export class CellAccesses {
       cells[at + cellField.reader] = 0;
       cells[at + cellField.readers] = 0;
     }
+    if ((this.#order & orderBits.proxy) !== 0) this.#proxyWrites.add(this.#place);
     cells[at + cellField.writer] = this.#thread + 1;
     cells[at + cellField.writeEpoch] = (this.#order & orderBits.asynchronous) === 0 ? this.#epoch : pendingEpoch;
     cells[at + cellField.writePlace] = this.#place;
@@ -201,6 +204,7 @@ export class CellAccesses {
     const place = cells[at + cellField.writePlace]!;
     if (this.#isOrdered(writer - 1, epoch)) {
       if ((this.#order & orderBits.notCoherent) !== 0) this.#report("cache", writer - 1, place);
+      else if (this.#needsProxyFence(place, epoch)) this.#report("proxy", writer - 1, place);
       return;
     }
     // In a matrix store of a warp, several lanes may provide the address of the same row, which is not a race.
@@ -210,6 +214,15 @@ export class CellAccesses {
     const isImmediate = (this.#order & (orderBits.immediate | orderBits.strong)) === orderBits.immediate;
     if (isImmediate && kind !== "copy") this.#hold(kind, writer - 1, place);
     else this.#report(kind, writer - 1, place);
+  }
+
+  /**
+   * Returns whether the access is a read of shared memory by the asynchronous proxy, and no thread of the block has
+   * executed a fence between the proxies since an earlier write, which was not made by that proxy.
+   */
+  #needsProxyFence(place: number, epoch: number): boolean {
+    const isRead = (this.#order & orderBits.proxy) !== 0 && operationOfPlace(this.#place) === readOperation;
+    return isRead && this.#sharedBegin >= 0 && !this.#proxyWrites.has(place) && epoch >= this.#clocks.lastProxyFence;
   }
 
   /** Holds back the report of a conflict of two stores until it is known whether the later store changes the value. */

@@ -302,7 +302,8 @@ export class RaceCheck {
     this.#cells.settle();
     const local = this.#localOf(place, thread);
     const { clocks } = this.#current;
-    if ((order & orderBits.commit) !== 0) clocks.copies[local]?.commit();
+    if ((order & orderBits.proxy) !== 0) clocks.fenceProxies(local);
+    else if ((order & orderBits.commit) !== 0) clocks.copies[local]?.commit();
     else if ((order & orderBits.wait) !== 0) {
       clocks.copies[local]?.wait(order >> orderCountShift, clocks.epochs[local]!);
     } else recordFence(clocks, local, order);

@@ -254,7 +254,9 @@ export type ConflictKind =
    * The later access reads through the non-coherent cache, which may not contain the values that the kernel has
    * written.
    */
-  | "cache";
+  | "cache"
+  /** The later access is an asynchronous copy, which may not see the earlier write without a fence between proxies. */
+  | "proxy";
 
 /**
  * The kinds of thread groups, from the narrowest to the widest. A conflict is classified by the narrowest group that
@@ -354,6 +356,13 @@ function wordingOf(kind: ConflictKind, accesses: RacingAccesses): RaceWording {
         kind: "non-coherent-read",
         problem: "the read goes through a cache that does not see what the same kernel has written",
         advice: "Read with a plain load: no __ldg, and no const __restrict__ pointer to memory that the kernel writes",
+      };
+    case "proxy":
+      return {
+        kind: "missing-proxy-fence",
+        problem: "the asynchronous copy may read what was there before the write: a barrier does not order them",
+        advice: "Let the threads that write execute fence.proxy.async (cuda::ptx::fence_proxy_async, or " +
+          "cutlass::arch::fence_view_async_shared) after the write, before the barrier that the copying thread waits at",
       };
   }
 }
