@@ -1,8 +1,11 @@
 /** A product of large matrices by `wgmma`, with a pipeline of tiles that tensor maps load. */
 import { assertEquals } from "@std/assert";
+import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { open } from "../../mod.ts";
+import { testOnEachDriver } from "../support/drivers.ts";
 import { isLong } from "../support/test.ts";
+import { hashOf, type Recording } from "../compiler/tensor_cores/recording.ts";
 import { Random } from "../compiler/tensor_cores/inputs.ts";
 import { type ProductType, productTypes, randomElements } from "../compiler/tensor_cores/kernels.ts";
 import { formOf, type Problem } from "../compiler/tensor_cores/problems.ts";
@@ -45,3 +48,17 @@ for (const type of isLong ? Object.keys(productTypes) as ProductType[] : ["f16",
     },
   );
 }
+
+testOnEachDriver("pipelined products of large matrices have the bits that an H200 has given", async (cuda) => {
+  const gpu = cuda.device(0);
+  if (gpu.computeCapability[0] !== 9) return;
+  const file = new URL("../compiler/tensor_cores/recorded_warpgroup.json", import.meta.url);
+  const { large } = JSON.parse(readFileSync(file, "utf8")) as Recording;
+  for (const [type, hash] of Object.entries(large) as [ProductType, string][]) {
+    if (!isLong && type !== "bf16") continue;
+    const random = Random.of("large", "small");
+    const matrix = () => randomElements(random, type, 256 * 1024 / productTypes[type].bytes);
+    const [a, b] = [matrix(), matrix()];
+    assertEquals(hashOf(await warpgroupMultiply(gpu, type, { a, b, m: 256, n: 256 })), hash, type);
+  }
+});
