@@ -156,7 +156,7 @@ testOnEachDriver("sizes of textures and surfaces are queried", async (cuda) => {
   assertEquals(await runOn(cuda, kinds, { surface, places: [[0]], values: [] }), [[0, 0, 0, 0]]);
   using layers = gpu.createArray("u8", [9, 4], { layered: true });
   using ofLayers = gpu.createTexture(layers);
-  assertEquals(await sizeOf(ofLayers, "txq"), [9, 0, 4, 9]);
+  assertEquals(await sizeOf(ofLayers, "txq"), [9, 4, 0, 9]);
 });
 
 testOnEachDriver("a surface that traps names the place", async (cuda) => {

@@ -92,7 +92,9 @@ export class TextureUnit {
     const shown = levels[level];
     if (shown === undefined) return 0;
     if (name === "width") return shown.width;
-    if (name === "height") return object.dimensions === 1 ? 0 : shown.height;
+    // The layers of rows are their height.
+    if (object.dimensions === 1) return name === "height" && object.isLayered === 1 ? object.visibleLayers : 0;
+    if (name === "height") return shown.height;
     if (object.isLayered === 1 || object.isCubemap === 1) return object.visibleLayers;
     return object.dimensions === 3 ? shown.depth : 0;
   }
