@@ -132,8 +132,11 @@ export const synchronizationRows: () => Rows<SynchronizationName> = onFirstUse((
   elect: row("elect.sync d, membermask", "9.7.13.14", { effects: [], synchronization: "lanes", runsInGangs: true }),
 
   // Instructions for clusters of thread blocks.
-  mapa: row("mapa.<space:shared::cluster>?.<type:u32|u64> d, a, b", "9.7.9.23", { ...pure, mapsClusterMemory: true }),
-  getctarank: row("getctarank.<space:shared::cluster>?.<type:u32|u64> d, a", "9.7.9.24", {
+  mapa: row("mapa.<space:shared::cluster>?.<type:u32|s32|u64> d, a, b", "9.7.9.23", {
+    ...pure,
+    mapsClusterMemory: true,
+  }),
+  getctarank: row("getctarank.<space:shared::cluster>?.<type:u32|s32|u64> d, a", "9.7.9.24", {
     ...pure,
     mapsClusterMemory: true,
   }),

@@ -403,7 +403,7 @@ export const atomicRows: () => Rows<AtomicName> = onFirstUse((): Rows<AtomicName
   ],
   red: atomics(false),
   "red.async": [
-    "add.<type:u32|s32|u64>",
+    "add.<type:u32|s32|u64|s64>",
     "min|max.<type:u32|s32>",
     "inc|dec.<type:u32>",
     "and|or|xor.<type:b32>",

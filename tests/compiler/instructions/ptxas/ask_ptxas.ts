@@ -58,7 +58,7 @@ function assemble(
   const { ptx, firstLine } = moduleOf(combinations);
   const path = join(folder, "module.ptx");
   writeFileSync(path, ptx);
-  const result = spawnSync("ptxas", ["-arch=sm_90", "-O0", "-o", join(folder, "out"), path], { encoding: "utf8" });
+  const result = spawnSync("ptxas", ["-arch=sm_90a", "-O0", "-o", join(folder, "out"), path], { encoding: "utf8" });
   const wrong = new Map<string, string>();
   if (result.status === 0) return wrong;
   if (result.signal !== null) return "crash";

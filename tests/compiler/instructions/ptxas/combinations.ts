@@ -74,6 +74,20 @@ const operandOf: Readonly<
 > = {
   elect: ({ operand }) => operand === "d" ? "%r1|%p1" : undefined,
   pmevent: () => "3",
+  cp({ operand, name }) {
+    const dimensions = Number(/\.([1-5])d\b/.exec(name)?.[1] ?? 0);
+    const list = (prefix: string, count: number) =>
+      `{${Array.from({ length: Math.max(1, count) }, (_, each) => `${prefix}${each + 1}`).join(", ")}}`;
+    if (operand === "tensor") return `[%d9, ${list("%r", dimensions)}]`;
+    if (operand === "offsets") return list("%h", dimensions - 2);
+    return operand === "mask" ? "%h9" : undefined;
+  },
+  tensormap({ operand, name }) {
+    if (operand === "index") return "0";
+    if (operand !== "b") return undefined;
+    if (/\.b64$/.test(name)) return "%d1";
+    return /elemtype|interleave_layout|swizzle_mode|fill_mode/.test(name) ? "0" : "%r1";
+  },
   createpolicy: ({ operand }) => ({ d: "%d1", total: "256", property: "%d2" })[operand],
   mapa: ({ operand }) => operand === "b" ? "%r3" : undefined,
   getctarank: ({ operand }) => operand === "d" ? "%r1" : undefined,
@@ -212,7 +226,7 @@ function prefixOf(bits: number): string {
 /** A module in which each instruction is on a line of its own, in a kernel of its own. */
 export function moduleOf(combinations: readonly Combination[]): { ptx: string; firstLine: number } {
   const kernels = combinations.map(({ text }, index) => `${kernelBegin(index)} ${text} DONE: ret; }\n`);
-  return { ptx: `.version 9.0\n.target sm_90\n.address_size 64\n${kernels.join("")}`, firstLine: 4 };
+  return { ptx: `.version 9.0\n.target sm_90a\n.address_size 64\n${kernels.join("")}`, firstLine: 4 };
 }
 
 function kernelBegin(index: number): string {

@@ -95,6 +95,34 @@ export const generousSyntax: readonly string[] = [
   "cp.async.<cache:ca|cg>.<space:shared|shared::cta>.global.<prefetch:L2::64B|L2::128B|L2::256B>? [d], [a], size",
   "cp.async.bulk.prefetch.<level:L1|L2>.<space:global|shared::cta|const>? [a], size",
   "cp.async.bulk.prefetch.<level:L1|L2>.<space:global|shared::cta>?.L2::cache_hint [a], size, policy",
+  ...["", ".L2::cache_hint"].flatMap((hint) => {
+    const policy = hint === "" ? "" : ", policy";
+    const dim = "<dim:1d|2d|3d|4d|5d>", shared = "<space:shared|shared::cta|shared::cluster>";
+    const bytes = "mbarrier::complete_tx::bytes", group = "shared::cta.bulk_group";
+    const reductions = "<operation:add|min|max|inc|dec|and|or|xor>";
+    return [
+      `cp.async.bulk.${shared}.global.${bytes}.multicast::cluster?${hint} [d], [a], size, [mbar], mask${policy}`,
+      `cp.async.bulk.${shared}.global.${bytes}${hint} [d], [a], size, [mbar]${policy}`,
+      `cp.async.bulk.<space:global|shared::cluster>.${group}${hint} [d], [a], size${policy}`,
+      `cp.reduce.async.bulk.global.${group}${hint}.${reductions}.noftz?.<type:${all}> [d], [a], size${policy}`,
+      `cp.async.bulk.tensor.${dim}.${shared}.global.<mode:tile|im2col_no_offs>?.${bytes}${hint} [d], tensor, [mbar]${policy}`,
+      `cp.async.bulk.tensor.${dim}.${shared}.global.<mode:tile|im2col>.${bytes}${hint} [d], tensor, [mbar], offsets${policy}`,
+      `cp.async.bulk.tensor.${dim}.global.<mode:tile|im2col|im2col_no_offs>?.${group}${hint} tensor, [a]${policy}`,
+      `cp.reduce.async.bulk.tensor.${dim}.global.${reductions}.<mode:tile|im2col_no_offs>?.${group}${hint} tensor, [a]${policy}`,
+      `cp.async.bulk.prefetch.tensor.${dim}.<level:L1|L2>.global.<mode:tile|im2col_no_offs>?${hint} tensor${policy}`,
+    ];
+  }).map((each) => each.replace("multicast::cluster?", "<multicast:multicast::cluster>")),
+  "cp.async.bulk.shared::cluster.<from:shared|shared::cta>.mbarrier::complete_tx::bytes [d], [a], size, [mbar]",
+  "cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes." +
+  `<operation:add|min|max|inc|dec|and|or|xor>.<type:${all}> [d], [a], size, [mbar]`,
+  `st.async.weak?.shared::cluster.mbarrier::complete_tx::bytes.<vector:v2|v4>?.<type:${all}> [a], b, [mbar]`,
+  "red.async.<semantics:relaxed|release>.<scope:cta|cluster|gpu>.shared::cluster.mbarrier::complete_tx::bytes." +
+  `<operation:add|min|max|inc|dec|and|or|xor>.<type:${all}> [a], b, [mbar]`,
+  "fence.proxy.<proxy:alias|async|tensormap|generic>.<space:global|shared|shared::cta|shared::cluster>?",
+  "mapa.<space:shared|shared::cta|shared::cluster>?.<type:b32|u32|s32|b64|u64> d, a, b",
+  "getctarank.<space:shared|shared::cta|shared::cluster>?.<type:b32|u32|s32|b64|u64> d, a",
+  "barrier.cluster.<action:arrive|wait>.<semantics:release|relaxed|acquire|acq_rel>?.aligned?",
+  "elect.sync d, membermask",
   "redux.sync.<operation:add|min|max|and|or|xor>.<type:u32|s32|b32|f32> d, a, membermask",
   "match.<mode:any|all>.sync.<type:b32|b64> d, a, membermask",
   "vote.sync.<mode:all|any|uni>.<type:pred|b32> d, a, membermask",

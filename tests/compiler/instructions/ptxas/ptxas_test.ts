@@ -13,11 +13,15 @@ const lacking: readonly (readonly [names: RegExp, because: string])[] = [
   [/^(addc|subc|madc\.\w+)\.[us]16 /, "the manual has 32 and 64 bits only"],
   [/^fma\.r[nzmp]\.oob\./, "its NaNs come from tensor copies"],
   [/^fma\.r[zmp]\.(relu\.)?bf16(x2)? /, "the manual has .rn only"],
+  [/^(txq|suq)\./, "CUDA refuses to load modules with these queries"],
   [/^rcp\.r[nzmp]\.ftz\.f64 /, "the manual has no .ftz for this one"],
 ];
 
-/** Their operands are labels, functions and lists, or they need sm_90a. */
-const notGenerated: readonly string[] = ["brx", "call", "setmaxnreg"];
+/** Their operands are labels, functions, lists, fragments of matrices, and textures. */
+const notGenerated: readonly string[] = [
+  ...["brx", "call", "setmaxnreg", "mma", "wmma", "wgmma"],
+  ...["tex", "tld4", "istypep", "suld", "sust", "sured"],
+];
 
 /** Whether the software device runs an instruction, refuses the kernel, or refuses the module. */
 function outcomeOf(combination: Combination): "runs" | "unsupported" | "invalid" {
