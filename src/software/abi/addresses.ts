@@ -125,6 +125,8 @@ export interface FaultPlace {
 
 /** The width in bits of the line number in an encoded {@linkcode FaultPlace}. */
 export const lineBits = 23;
+/** The position of the lowest bit of the state space in an encoded {@linkcode FaultPlace}. */
+export const placeSpaceShift: number = lineBits + 2;
 /** The position of the lowest bit of the base-2 logarithm of the access size in an encoded {@linkcode FaultPlace}. */
 export const placeBytesShift = 28;
 

@@ -13,7 +13,9 @@
  * @module
  */
 import { bitsOfFormat, ElementReader, type FloatFormat } from "./formats.ts";
-import { faultKind, shadowOffset } from "../../abi/addresses.ts";
+import { faultKind, placeSpaceShift, shadowOffset } from "../../abi/addresses.ts";
+import { helperIndex } from "../helpers/helper_functions.ts";
+import { orderBits } from "../../abi/check_state.ts";
 import { pushFlags } from "./fragments.ts";
 import { FunctionWriter, type WarpFunctions } from "./warp_functions.ts";
 import type { FunctionDefinition } from "../webassembly/module_encoder.ts";
@@ -32,6 +34,7 @@ export interface SharedOperand {
   /** The bits of each word that are inverted. */
   readonly flipped: number;
   readonly hasShadows: boolean;
+  readonly checksRaces: boolean;
 }
 
 /** The parameters of functions that read an operand. */
@@ -48,11 +51,11 @@ export function sharedReader(functions: WarpFunctions, operand: SharedOperand): 
 
 function writeSharedReader(
   functions: WarpFunctions,
-  { blocks, rowBytes, isTransposed, flipped, hasShadows }: SharedOperand,
+  { blocks, rowBytes, isTransposed, flipped, hasShadows, checksRaces }: SharedOperand,
 ): FunctionDefinition {
   const f = new FunctionWriter(["i32", "i32", "i64", "i32", "i32", "i32", "i32"]);
   const { code } = f;
-  const find = functions.indexOf(`find ${isTransposed}`, () => writeFind(isTransposed));
+  const find = findFunction(functions, { isTransposed, checksRaces });
   const at = f.local(), line = f.local(), fragments = f.local(), piece = f.local("v128"), shadow = f.local("v128");
   const load = (pushLine: () => void, pushPiece: () => void) => {
     code.get(descriptor);
@@ -112,6 +115,7 @@ export interface SharedColumns {
   readonly columnBytes: number;
   /** Whether elements are adjacent along N. */
   readonly isTransposed: boolean;
+  readonly checksRaces: boolean;
 }
 
 /**
@@ -125,13 +129,13 @@ export function columnReader(functions: WarpFunctions, columns: SharedColumns): 
 
 function writeColumnReader(
   functions: WarpFunctions,
-  { format, columnBytes, isTransposed }: SharedColumns,
+  { format, columnBytes, isTransposed, checksRaces }: SharedColumns,
 ): FunctionDefinition {
   const f = new FunctionWriter(["i32", "i32", "i64", "i32", "i32", "i32", "i32"], ["i32"]);
   const { code } = f;
   const target = 0;
   const perWord = 32 / bitsOfFormat[format], depth = columnBytes / 4 * perWord;
-  const find = functions.indexOf(`find ${isTransposed}`, () => writeFind(isTransposed));
+  const find = findFunction(functions, { isTransposed, checksRaces });
   const reader = new ElementReader(f, format, { normalizes: false });
   const halves = [0, 1].map(() => ({ values: f.local("v128"), exponents: f.local("v128") }));
   const values = f.local(), exponents = f.local();
@@ -204,11 +208,18 @@ function interleaved(elementBytes: number, half: number): number[] {
   });
 }
 
+/** How pieces are found, and whether they are reported to the check of races. */
+type Finding = Pick<SharedOperand, "isTransposed" | "checksRaces">;
+
 /**
- * Writes a function that returns the offset in linear memory of a piece of a line. Its parameters are the descriptor,
+ * Returns a function that returns the offset in linear memory of a piece of a line. Its parameters are the descriptor,
  * the line, the piece, the launch record, the thread, and the encoded location of the instruction.
  */
-function writeFind(isTransposed: boolean): FunctionDefinition {
+function findFunction(functions: WarpFunctions, finding: Finding): number {
+  return functions.indexOf(`find ${JSON.stringify(finding)}`, () => writeFind(finding));
+}
+
+function writeFind({ isTransposed, checksRaces }: Finding): FunctionDefinition {
   const f = new FunctionWriter(["i64", "i32", "i32", "i32", "i32", "i32"], ["i32"]);
   const [descriptor, line, piece, launch, thread, place] = [0, 1, 2, 3, 4, 5] as const;
   const { code } = f;
@@ -235,5 +246,10 @@ function writeFind(isTransposed: boolean): FunctionDefinition {
   code.i32(faultKind.matrixDescriptor).get(at).ops("i64ExtendI32U").get(place).get(thread).call(hostIndex("fault"));
   code.ops("unreachable").end();
   code.get(launch).memory("i32Load", launchFieldOffset("shared")).get(at).ops("i32Add");
+  if (checksRaces) {
+    // Tensor cores read shared memory by the asynchronous proxy. All accesses are compared as generic ones.
+    code.tee(at).get(at).get(place).i32(~(3 << placeSpaceShift)).ops("i32And").get(thread).i32(orderBits.proxy);
+    code.call(helperIndex("compareAccess"));
+  }
   return f.finish();
 }

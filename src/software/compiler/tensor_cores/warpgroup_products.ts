@@ -54,7 +54,7 @@ const partColumns = 8;
 export function warpgroupFunction(
   functions: WarpFunctions,
   product: WarpgroupProduct,
-  { hasShadows }: { readonly hasShadows: boolean },
+  { hasShadows, checksRaces }: { readonly hasShadows: boolean; readonly checksRaces: boolean },
 ): number {
   return functions.indexOf(`warpgroup ${JSON.stringify(product)}`, () => {
     const f = new FunctionWriter(["i32", "i32", "i32", "i32", "i32"]);
@@ -71,7 +71,14 @@ export function warpgroupFunction(
     };
     const read = (operand: "a" | "b", { blocks, pushFirst }: { blocks: number; pushFirst: () => void }) => {
       const flipped = operand === "a" ? signs : 0;
-      const shared = { blocks, rowBytes: rowBytes[operand], isTransposed: isTransposed[operand], flipped, hasShadows };
+      const shared = {
+        blocks,
+        rowBytes: rowBytes[operand],
+        isTransposed: isTransposed[operand],
+        flipped,
+        hasShadows,
+        checksRaces,
+      };
       code.get(space).i32(warpgroupPlaces[operand]);
       pushSource(operand, pushFirst).call(sharedReader(functions, shared));
     };
@@ -96,7 +103,12 @@ export function warpgroupFunction(
     f.loop(n / partColumns, (index) => {
       const pushGroup = () => code.get(index);
       if (converted.b !== undefined && !hasShadows) {
-        const columns = { format: part.b as FloatFormat, columnBytes: rowBytes.b, isTransposed: isTransposed.b };
+        const columns = {
+          format: part.b as FloatFormat,
+          columnBytes: rowBytes.b,
+          isTransposed: isTransposed.b,
+          checksRaces,
+        };
         code.get(targets.b).i32(0);
         pushSource("b", pushGroup).call(columnReader(functions, columns)).set(flags.b);
       } else {

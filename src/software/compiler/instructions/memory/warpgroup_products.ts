@@ -54,7 +54,12 @@ export const warpgroupProduct: SuspendingInstruction = {
     e.getFixed("record");
     e.getFixed("thread");
     e.getFixed("saved").i32(e.place({ operation: "read", space: "shared", bytes: 16 }));
-    e.code.call(warpgroupFunction(e.warpFunctions, product, { hasShadows: e.shadows !== undefined })).end();
+    e.code.call(
+      warpgroupFunction(e.warpFunctions, product, {
+        hasShadows: e.shadows !== undefined,
+        checksRaces: e.options.kernelChecks.has("race"),
+      }),
+    ).end();
     d.forEach((register, index) => {
       const at = fragmentsBegin + warpgroupPlaces.accumulator + 4 * index;
       e.assign(register, type, () => e.getFixed("saved").memory(`${type.value as "f32" | "i32"}Load`, at));

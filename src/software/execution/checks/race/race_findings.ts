@@ -255,7 +255,7 @@ export type ConflictKind =
    * written.
    */
   | "cache"
-  /** The later access is an asynchronous copy, which may not see the earlier write without a fence between proxies. */
+  /** The later access is made by the asynchronous proxy, which may not see the earlier write without a fence between proxies. */
   | "proxy";
 
 /**
@@ -360,9 +360,9 @@ function wordingOf(kind: ConflictKind, accesses: RacingAccesses): RaceWording {
     case "proxy":
       return {
         kind: "missing-proxy-fence",
-        problem: "the asynchronous copy may read what was there before the write: a barrier does not order them",
+        problem: "the asynchronous proxy may read what was there before the write: a barrier does not order them",
         advice: "Let the threads that write execute fence.proxy.async (cuda::ptx::fence_proxy_async, or " +
-          "cutlass::arch::fence_view_async_shared) after the write, before the barrier that the copying thread waits at",
+          "cutlass::arch::fence_view_async_shared) after the write, before the barrier that the copying or multiplying thread waits at",
       };
   }
 }
