@@ -1,6 +1,6 @@
 /**
- * Records what a device makes of asynchronous copies that the manual does not define. Those that may fault have a process
- * of their own, because a fault ends the use of a GPU:
+ * Records what a device makes of asynchronous copies that the manual does not define. Each case has a process of its own,
+ * because a fault ends the use of a GPU:
  *
  *     deno run -A tests/objects/record_copies.ts [--driver cuda] [CASE...]
  *
@@ -121,6 +121,33 @@ const cases: Readonly<Record<string, (gpu: CudaDevice) => string>> = {
           }),
       ])
     ),
+  ),
+  ...Object.fromEntries(
+    ([
+      [[100], [32], [8], 128],
+      [[100], [32], [-8], 128],
+      [[100], [32], [-8], 96],
+      [[100], [32], [80], 128],
+      [[100], [32], [80], 80],
+      [[100], [32], [200], 128],
+      [[100], [32], [200], 0],
+      [[100], [32], [7], 128],
+      [[104], [32], [80], 128],
+      [[4, 32], [2, 16], [3, 1], 128],
+      [[4, 32], [2, 16], [4, 3], 128],
+      [[4, 32], [2, 16], [4, 3], 64],
+      [[4, 32], [2, 16], [20, 1], 128],
+      [[4, 32], [2, 16], [20, 1], 96],
+    ] as const).map(([shape, box, at, copied]) => [
+      `a box of ${box} at ${at} of ${shape}, ${copied} bytes awaited`,
+      (gpu: CudaDevice) =>
+        loaded(gpu, { shape: [...shape], box: [...box], dtype: "uint32" }, {
+          bytes: pattern(512),
+          at,
+          copied,
+          shown: 160,
+        }),
+    ]),
   ),
   ...Object.fromEntries(
     (["float16", "bfloat16", "float32", "float64", "float32_ftz", "tfloat32", "tfloat32_ftz"] as const).map((dtype) => [
@@ -269,14 +296,6 @@ DATA: cvt.u64.u32 %rd3, %r6; add.u64 %rd3, %rd1, %rd3; st.global.u32 [%rd3+256],
     ),
 };
 
-/** The reductions that a device may refuse by a fault. */
-const doubtful = /^reduction (uint8|uint16|int64 add|tfloat32|int32 (inc|and)|float32 (min|or))/;
-
-/** Whether a case may end the use of the device. */
-function mayFault(name: string): boolean {
-  return name.startsWith("fault") || name.startsWith("rows of") || doubtful.test(name);
-}
-
 /** Prints the outcomes of cases, in this process. */
 function record(names: readonly string[], driver: "cuda" | "software"): void {
   const gpu = open({ driver }).device(0);
@@ -298,8 +317,7 @@ if (args[0] === "--here") {
   process.exit(0);
 }
 const names = args.length > 0 ? args : Object.keys(cases);
-const groups = [names.filter((name) => !mayFault(name)), ...names.filter(mayFault).map((name) => [name])]
-  .filter((group) => group.length > 0);
+const groups = names.map((name) => [name]);
 const next = groups.values();
 
 /** Runs groups of cases in processes of their own, one after another. */
@@ -316,4 +334,4 @@ async function runGroups(): Promise<void> {
   }
 }
 
-await Promise.all(Array.from({ length: 4 }, runGroups));
+await Promise.all(Array.from({ length: 8 }, runGroups));
