@@ -11,6 +11,7 @@ import {
   type FormatName,
   type IntegerName,
   integerSum,
+  mixedSum,
   quadSum,
   type RoundingName,
   splitSum,
@@ -309,6 +310,7 @@ export function expectedOf(form: ProductForm, problem: Problem): Matrix {
     const formats = { a: a as FormatName, b: b as FormatName, d: d as "f16" | "f32", cFormat: form.c as "f16" | "f32" };
     if (layouts !== undefined) return quadSum(...numbers, { ...formats, c });
     if (bitsOf[a] === 8) return splitSum(...numbers, { ...formats, c });
+    if (text.startsWith("wmma") && form.c !== d) return mixedSum(...numbers, { c, d: formats.d });
     if (text.startsWith("wmma") && a === "tf32") {
       const half = (elements: readonly number[], first: number) => elements.slice(first, first + 4);
       const [left, right] = numbers;

@@ -16,7 +16,14 @@ import { formOf } from "./problems.ts";
 import { programOf } from "./program.ts";
 import { multiplyKernel, type ProductType, productTypes, randomElements } from "./kernels.ts";
 import { warpgroupMultiply } from "./warpgroup_kernel.ts";
-import { hashesOf, hashOf, type RecordedHashes, type Recording, type RunProducts } from "./recording.ts";
+import {
+  formsWithOutputs,
+  hashesOf,
+  hashOf,
+  type RecordedHashes,
+  type Recording,
+  type RunProducts,
+} from "./recording.ts";
 
 /** The number of problems of each class in products.bin. */
 const kept = 4;
@@ -59,13 +66,16 @@ const hashes: Record<string, RecordedHashes> = {};
 const results: Uint8Array[] = [];
 let differences = 0;
 const large: Partial<Record<ProductType, string>> = {};
+const fullOutputs: Record<string, string> = {};
 const recorded = options.warpgroup ? warpgroupForms : [...forms, ...fragmentForms];
 for (const text of recorded.filter((text) => text.includes(options.only))) {
   const { outputs } = programOf(formOf(text));
   // Products of a warpgroup are large.
   const keptWords = options.warpgroup ? 512 : outputs * kept;
+  const full: Uint8Array[] = [];
   const onResults = (words: Uint32Array) => {
     const { buffer, byteOffset } = words;
+    if (formsWithOutputs.has(text)) full.push(new Uint8Array(buffer.slice(byteOffset, byteOffset + 4 * outputs)));
     results.push(new Uint8Array(buffer.slice(byteOffset, byteOffset + 4 * keptWords)));
   };
   try {
@@ -83,6 +93,7 @@ for (const text of recorded.filter((text) => text.includes(options.only))) {
   } catch (error) {
     console.log(`${text}: ${(error as Error).message.slice(0, 300)}`);
   }
+  if (full.length > 0) fullOutputs[text] = Buffer.concat(full).toString("base64");
   save();
 }
 for (const type of Object.keys(productTypes) as ProductType[]) {
@@ -98,7 +109,10 @@ console.log(`${Object.keys(hashes).length} instructions on ${gpu.name}, ${differ
 
 /** Writes what has been recorded so far. */
 function save(): void {
-  writeFileSync(`${folder}/products.json`, formatted({ device: gpu.name, elements, hashes, large }));
+  writeFileSync(
+    `${folder}/products.json`,
+    formatted({ device: gpu.name, elements, hashes, large, outputs: fullOutputs }),
+  );
 }
 
 /** A product of matrices of 256 rows of 1024 bytes, by a kernel in CUTLASS' style. */

@@ -1,5 +1,6 @@
 /** The software device beside an H200: hashes of results that `record.ts` has recorded. */
 import { assertEquals } from "@std/assert";
+import { Buffer } from "node:buffer";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { allocate, load } from "../compiler_device.ts";
@@ -7,10 +8,13 @@ import { isLong } from "../../support/test.ts";
 import { multiplyKernel, type ProductType, productTypes, randomElements } from "./kernels.ts";
 import { hashesOf, hashOf, type Recording, type RunProducts } from "./recording.ts";
 import { Random } from "./inputs.ts";
+import { formOf } from "./problems.ts";
+import { programOf } from "./program.ts";
 
-const [recording, ofWarpgroups] = ["recorded_products.json", "recorded_warpgroup.json"].map((name) =>
-  JSON.parse(readFileSync(new URL(name, import.meta.url), "utf8"))
-) as [Recording, Recording];
+/** Two million elements of a few forms, fewer of all forms, and those of warpgroups. */
+const [recording, ofAllForms, ofWarpgroups] = ["products", "forms", "warpgroup"].map((name) =>
+  JSON.parse(readFileSync(new URL(`recorded_${name}.json`, import.meta.url), "utf8"))
+) as [Recording, Recording, Recording];
 
 const run: RunProducts = (kernel, { input, problems, outputs, threads }) => {
   const source = allocate(input.byteLength), out = allocate(4 * outputs * problems);
@@ -24,11 +28,13 @@ const run: RunProducts = (kernel, { input, problems, outputs, threads }) => {
 };
 
 test("products have the bits that an H200 has given", async () => {
-  for (const [index, [text, { first, all }]] of Object.entries(recording.hashes).entries()) {
-    if (!isLong && index % 12 !== 0) continue;
-    const found = await hashesOf(text, run, isLong ? { elements: recording.elements } : {});
-    assertEquals(found.first, first, text);
-    if (isLong) assertEquals(found.all, all, text);
+  for (const { hashes, elements } of [recording, ofAllForms]) {
+    for (const [index, [text, { first, all }]] of Object.entries(hashes).entries()) {
+      if (!isLong && index % 12 !== 0) continue;
+      const found = await hashesOf(text, run, isLong ? { elements } : {});
+      assertEquals(found.first, first, text);
+      if (isLong) assertEquals(found.all, all, text);
+    }
   }
 });
 
@@ -38,6 +44,16 @@ test("products of warpgroups have the bits that an H200 has given", async () => 
     const found = await hashesOf(text, run, isLong ? { elements: ofWarpgroups.elements } : {});
     assertEquals(found.first, first, text);
     if (isLong) assertEquals(found.all, all, text);
+  }
+});
+
+test("all elements of the first products have the bits that an H200 has given", async () => {
+  for (const [text, outputs] of Object.entries(recording.outputs)) {
+    const found: number[] = [];
+    const { outputs: count } = programOf(formOf(text));
+    await hashesOf(text, run, { onResults: (words) => found.push(...words.subarray(0, count)) });
+    const { buffer, byteOffset, byteLength } = Buffer.from(outputs, "base64");
+    assertEquals(new Uint32Array(found), new Uint32Array(buffer.slice(byteOffset, byteOffset + byteLength)), text);
   }
 });
 

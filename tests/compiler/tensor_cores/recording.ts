@@ -28,7 +28,16 @@ export interface Recording {
   readonly hashes: Readonly<Record<string, RecordedHashes>>;
   /** Hashes of large products, by the type of their elements. */
   readonly large: Readonly<Partial<Record<ProductType, string>>>;
+  /** All words of the first problem of each class, in base64, for a few instructions. */
+  readonly outputs: Readonly<Record<string, string>>;
 }
+
+/** The instructions whose results are recorded in full. */
+export const formsWithOutputs: ReadonlySet<string> = new Set([
+  "mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16",
+  "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32",
+  "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32",
+]);
 
 /** Runs a kernel with as many blocks as there are problems, and returns what they write. */
 export type RunProducts = (

@@ -306,7 +306,20 @@ export function quadSum(
   const wideC = cFormat === "f16" ? widen(c) : c;
   const fused = (index: number, addend: number) => fused32(a[index]!, b[index]!, addend);
   if (d === "f32") return add32(fused(3, fused(2, fused(1, fused(0, 0)))), wideC);
-  return narrow(add32(add32(wideC, fused(1, fused(0, 0))), fused(3, fused(2, 0))));
+  // A product of f16 is exact, and may be -0.
+  const product = (index: number) => fused32(a[index]!, b[index]!, 0x8000_0000);
+  return narrow(add32(add32(wideC, fused(1, product(0))), fused(3, product(2))));
+}
+
+/** The bits of one element of D of `wmma.mma` in f16 whose C and D have different formats: of a product in f32. */
+export function mixedSum(
+  as: readonly number[],
+  bs: readonly number[],
+  { c, d }: { readonly c: number; readonly d: "f16" | "f32" },
+): number {
+  const wide = d === "f32" ? widen(c) : c;
+  const sum = blockSum(as, bs, { a: "f16", b: "f16", c: wide, cFormat: "f32", d: "f32" });
+  return d === "f32" ? sum : narrow(sum);
 }
 
 /** The bits of one element of D of 8-bit floating-point elements, which GPUs of sm_90 compose of two blocks. */

@@ -268,8 +268,8 @@ class BlockWriter {
     code.get(value).i32(23).simd("i32x4ShrU");
     this.#push(0xff);
     code.simd("v128And");
-    // A subnormal f16 has the exponent -14, and is a normal f32.
-    this.#push(this.#block.c === "f16" ? 127 - 14 : 1);
+    // A subnormal f16 has the exponent -14, unless GPUs convert it to an f32 first.
+    this.#push(this.#block.c === "f16" && this.#block.d === "f16" ? 127 - 14 : 1);
     code.simd("i32x4MaxS");
     this.#push(127);
     code.simd("i32x4Sub").get(value).f32(0).simd("f32x4Splat", "f32x4Eq", "v128Bitselect").set(exponents);

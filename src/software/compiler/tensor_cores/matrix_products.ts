@@ -232,7 +232,9 @@ function writeBlocks(
   const { code } = f;
   const { m, n } = product;
   const kept = keptOf(product);
-  const [cFormat, dFormat] = [product.c, product.d] as ["f16" | "f32", "f16" | "f32"];
+  // With C of f32, GPUs convert the sums of f32 to f16 at the end.
+  const isNarrowed = product.c === "f32" && product.d === "f16";
+  const [cFormat, dFormat] = [product.c, isNarrowed ? "f32" : product.d] as ["f16" | "f32", "f16" | "f32"];
   const isSplit = isSplitProduct(product);
   const k = isSplit ? kept / 2 : product.blockDepth ?? kept;
   const between = () => void code.get(space).i32(workspace.between).ops("i32Add");
@@ -257,8 +259,25 @@ function writeBlocks(
     else between();
     code.get(flags).call(blockFunction(functions, block));
   }
+  if (isNarrowed) {
+    at("d");
+    code.call(narrowingFunction(functions, m * n));
+  }
   // GPUs of sm_90 compose these products: C is added at the end.
   if (isSplit) code.get(space).call(additionFunction(functions, { count: m * n, format: dFormat }));
+}
+
+/** Returns a function that converts the elements of a matrix from f32 to f16. Its parameter is the matrix. */
+function narrowingFunction(functions: WarpFunctions, count: number): number {
+  return functions.indexOf(`narrow ${count} elements`, () => {
+    const f = new FunctionWriter(["i32"]);
+    const { code } = f;
+    f.loop(count, () => {
+      code.get(0).get(0).memory("f32Load").call(toHalf(functions)).memory("i32Store");
+      code.get(0).i32(4).ops("i32Add").set(0);
+    });
+    return f.finish();
+  });
 }
 
 /** Returns a function that adds C to D in the workspace, rounding to nearest even. */

@@ -107,6 +107,11 @@ function writeQuads(functions: WarpFunctions, { aLayout, bLayout, c, d }: QuadPr
     addend();
     code.ops("f64PromoteF32").call(helperIndex("addToOdd")).ops("f32DemoteF64");
   };
+  /** Pushes the product of the elements with an index along K, which is exact and may be -0. */
+  const product = (index: number) => {
+    code.get(aAt).memory("f32Load", workspace.a + 4 * index).get(bAt).memory("f32Load", workspace.b + 32 * index);
+    code.ops("f32Mul");
+  };
   const pushC = () => code.get(at).memory("f32Load", workspace.c);
   code.get(space).set(at);
   f.loop(4, (quad) => {
@@ -120,9 +125,9 @@ function writeQuads(functions: WarpFunctions, { aLayout, bLayout, c, d }: QuadPr
           pushC().ops("f32Add");
         } else {
           pushC();
-          fused(1, () => fused(0, zero));
+          fused(1, () => product(0));
           code.ops("f32Add");
-          fused(3, () => fused(2, zero));
+          fused(3, () => product(2));
           code.ops("f32Add");
         }
         code.set(value).get(at);
