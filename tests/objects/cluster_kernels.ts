@@ -62,7 +62,7 @@ const kernels: Readonly<Record<string, string>> = {
   mov.u32 %r7, counter; mapa.shared::cluster.u32 %r7, %r7, 0; mov.u32 %r10, large; mapa.shared::cluster.u32 %r10, %r10, 0;
   add.u32 %r8, %r5, 1; cvt.u64.u32 %rd8, %r8;
   red.relaxed.cluster.shared::cluster.add.u32 [%r7], %r8;
-  atom.relaxed.cluster.shared::cluster.max.u64 %rd7, [%r10], %rd8;
+  atom.relaxed.cluster.shared::cluster.max.u32 %r12, [%r10], %r8;
   barrier.cluster.arrive; barrier.cluster.wait;
   ld.relaxed.cluster.shared::cluster.u32 %r9, [%r7]; ld.shared::cluster.u64 %rd6, [%r10]; cvt.u32.u64 %r11, %rd6;
   mul.wide.u32 %rd5, %r5, 8; add.u64 %rd5, %rd0, %rd5; st.global.u32 [%rd5], %r9; st.global.u32 [%rd5+4], %r11;

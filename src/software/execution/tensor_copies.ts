@@ -182,7 +182,7 @@ function isReducible(operation: string, type: string): boolean {
   const isFloat = type.includes("f");
   switch (operation) {
     case "add":
-      return !["u8", "u16"].includes(type);
+      return !["u8", "u16", "s64"].includes(type);
     case "min":
     case "max":
       return ["u32", "s32", "u64", "s64", "f16", "bf16"].includes(type);

@@ -61,6 +61,7 @@ function updateOf(type: string, operation: ElementReduction["operation"]): Updat
     return (type === "f16" ? halfUpdate : brainUpdate)(operation) as unknown as Update;
   }
   if (type === "f64") return doubleSum as unknown as Update;
+  if (type.endsWith("ftz")) return flushedSum as unknown as Update;
   if (type.includes("f32")) return singleSum as unknown as Update;
   const bits = type.endsWith("64") ? 64 : 32;
   const isSigned = type.startsWith("s");
@@ -97,9 +98,16 @@ function integerUpdate(
 
 const scratch = new DataView(new ArrayBuffer(8));
 
-/** Additions in global memory treat subnormal numbers as zeros. */
 function singleSum(old: number, added: number): number {
-  const sum = flushed(Math.fround(flushed(singleOf(old)) + flushed(singleOf(added))));
+  return bitsOf(singleOf(old) + singleOf(added));
+}
+
+/** Returns the sum of numbers of which subnormal ones are zeros. */
+function flushedSum(old: number, added: number): number {
+  return bitsOf(flushed(Math.fround(flushed(singleOf(old)) + flushed(singleOf(added)))));
+}
+
+function bitsOf(sum: number): number {
   if (Number.isNaN(sum)) return quietNaN32;
   scratch.setFloat32(0, sum);
   return scratch.getUint32(0);

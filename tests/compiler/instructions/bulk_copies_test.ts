@@ -167,8 +167,9 @@ function byElements(instruction: string, bits: number): string {
     ? "ld.shared.b32 %r7, [%r5]"
     : "ld.shared.b64 %rd6, [%r5]";
   const source = bits === 16 ? "%h1" : bits === 32 ? "%r7" : "%rd6";
+  // Unlike bulk reductions, `red` makes zeros of subnormal numbers in global memory.
   const typed = instruction.endsWith("f32")
-    ? `mov.b32 %f1, %r7; ${instruction} [%rd5], %f1;`
+    ? "mov.b32 %f1, %r7; ld.global.f32 %f2, [%rd5]; add.f32 %f2, %f2, %f1; st.global.f32 [%rd5], %f2;"
     : instruction.endsWith("f64")
     ? `mov.b64 %fd1, %rd6; ${instruction} [%rd5], %fd1;`
     : `${instruction} [%rd5], ${source};`;

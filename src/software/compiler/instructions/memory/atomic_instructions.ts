@@ -36,6 +36,8 @@ interface Access {
   readonly c: () => CodeWriter;
   /** The local for the element's old value, as untyped bits. */
   readonly old: number;
+  /** Whether sums in global memory keep subnormal numbers, as those of bulk reductions do. Default: no. */
+  readonly keepsSubnormals?: boolean;
 }
 
 /**
@@ -106,6 +108,7 @@ export function updateRange(
     b: () => code.get(source),
     c: () => code,
     old: e.temporary(bitsType(i).value),
+    keepsSubnormals: true,
   };
   if (spaceOf(i) === "shared") updateAlone(e, i, access);
   else if (directName(i) !== undefined) {
@@ -298,13 +301,13 @@ function pushSum64(e: FunctionEmitter, i: ResolvedInstruction, { b, old, locatio
  * Emits code that pushes the sum for `.f32`. In global memory, subnormal operands are treated as zeros, and subnormal
  * results become zeros. In shared memory, subnormal numbers are kept.
  */
-function pushSum32(e: FunctionEmitter, i: ResolvedInstruction, { b, old, location }: Access): void {
+function pushSum32(e: FunctionEmitter, i: ResolvedInstruction, { b, old, location, keepsSubnormals }: Access): void {
   const { code } = e;
   pushByMemory(e, i, {
     location,
     push(isShared) {
       const flush = () => {
-        if (!isShared) flushSubnormal(e);
+        if (!isShared && keepsSubnormals !== true) flushSubnormal(e);
       };
       code.get(old).ops("f32ReinterpretI32");
       flush();
