@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
-import type { CudaError } from "../../../mod.ts";
+import type { CudaArrayOptions, CudaError } from "../../../mod.ts";
 import type { Cuda } from "../../../src/objects/cuda.ts";
 import { testOnEachDriver } from "../../support/drivers.ts";
 
@@ -154,9 +154,21 @@ testOnEachDriver("sizes of textures and surfaces are queried", async (cuda) => {
     "istypep.texref %p2, %rd2; selp.u32 %r1, 1, 0, %p2; istypep.surfref %p3, %rd2; selp.u32 %r2, 1, 0, %p3;";
   assertEquals(await runOn(cuda, kinds, { surface: texture, places: [[0]], values: [] }), [[0, 0, 0, 0]]);
   assertEquals(await runOn(cuda, kinds, { surface, places: [[0]], values: [] }), [[0, 0, 0, 0]]);
-  using layers = gpu.createArray("u8", [9, 4], { layered: true });
-  using ofLayers = gpu.createTexture(layers);
-  assertEquals(await sizeOf(ofLayers, "txq"), [9, 4, 0, 9]);
+  const shapes: [size: [number, number?, number?], CudaArrayOptions, texture: number[], surface: number[]][] = [
+    [[9], {}, [9, 1, 0, 9], [9, 0, 0, 9]],
+    [[9, 4], {}, [9, 4, 0, 9], [9, 4, 0, 9]],
+    [[9, 4], { layered: true }, [9, 4, 0, 9], [9, 4, 0, 9]],
+    [[9, 4, 5], { layered: true }, [9, 4, 5, 9], [9, 4, 5, 9]],
+    [[8, 8, 6], { cubemap: true }, [8, 8, 0, 9], [8, 8, 6, 9]],
+    [[8, 8, 12], { cubemap: true, layered: true }, [8, 8, 2, 9], [8, 8, 12, 9]],
+  ];
+  for (const [size, options, ofTexture, ofSurface] of shapes) {
+    using array = gpu.createArray("u32", size, { ...options, surface: true });
+    using texture = gpu.createTexture(array);
+    using surface = gpu.createSurface(array);
+    assertEquals(await sizeOf(texture, "txq"), ofTexture);
+    assertEquals(await sizeOf(surface, "suq"), ofSurface);
+  }
 });
 
 testOnEachDriver("a surface that traps names the place", async (cuda) => {

@@ -152,7 +152,7 @@ export class Footprint {
     }
     if (hasNaN || hasInfinity && hasNegativeInfinity) return isHalf ? 0x7fff_e000 : textureNaN;
     if (hasInfinity || hasNegativeInfinity) return hasInfinity ? 0x7f80_0000 : 0xff80_0000;
-    const total = this.#totalOf(planes, isHalf || isSrgb ? undefined : greatestTop - 38);
+    const total = this.#totalOf(planes, isSrgb ? undefined : 4 * Math.ceil((greatestTop - 1) / 4) - (isHalf ? 25 : 38));
     if (total === 0) return isNegative ? 0x8000_0000 : 0;
     const isShort = isHalf || isSrgb;
     const rounded = roundedAway(total, { bits: isShort ? 11 : 24, least: isShort ? leastHalf : leastSingle });

@@ -92,9 +92,14 @@ export class TextureUnit {
     const shown = levels[level];
     if (shown === undefined) return 0;
     if (name === "width") return shown.width;
+    const isTexture = object.isSurface === 0;
     // The layers of rows are their height.
-    if (object.dimensions === 1) return name === "height" && object.isLayered === 1 ? object.visibleLayers : 0;
+    if (object.dimensions === 1) {
+      return name === "depth" ? 0 : object.isLayered === 1 ? object.visibleLayers : Number(isTexture);
+    }
     if (name === "height") return shown.height;
+    // The depth of cubemaps counts faces for surfaces, and cubemaps in layers for textures.
+    if (object.isCubemap === 1 && isTexture) return object.isLayered === 1 ? object.visibleLayers / facesOfCube : 0;
     if (object.isLayered === 1 || object.isCubemap === 1) return object.visibleLayers;
     return object.dimensions === 3 ? shown.depth : 0;
   }
