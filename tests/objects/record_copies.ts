@@ -82,7 +82,7 @@ function run(gpu: CudaDevice, body: string, { grid = 1, cluster }: { grid?: numb
   const pool = gpu.createPool();
   const memory = pool.allocate(1024);
   memory.fill(0);
-  const module = gpu.loadModule(`.version 8.1
+  const module = gpu.loadModule(`.version 8.6
 .target sm_90
 .address_size 64
 .visible .entry test(.param .u64 out, .param .align 64 .b8 map[128]) {

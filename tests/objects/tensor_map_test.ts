@@ -1,6 +1,7 @@
 /** Tensor maps, and the copies of boxes that kernels make with them. */
-import { assertEquals, assertThrows } from "@std/assert";
+import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { readFileSync } from "node:fs";
+import { open } from "../../mod.ts";
 import type { CudaDevice } from "../../src/objects/cuda_device.ts";
 import { TensorMap, type TensorMapOptions } from "../../src/objects/kernels/tensor_map.ts";
 import { SoftwareDriver } from "../../src/software/software_driver.ts";
@@ -26,11 +27,11 @@ interface Case extends Pick<TensorMapOptions, "dtype" | "swizzle" | "elementStri
 const cases: readonly Case[] = [
   { shape: [100], box: [32], at: [8], dtype: "uint32" },
   { shape: [100], box: [32], at: [-8], dtype: "uint32" },
-  { shape: [96], box: [64], at: [70], dtype: "uint8" },
-  { shape: [20, 24], box: [4, 8], at: [3, 5], dtype: "float32" },
+  { shape: [96], box: [64], at: [48], dtype: "uint8" },
+  { shape: [20, 24], box: [4, 8], at: [3, 4], dtype: "float32" },
   { shape: [20, 24], box: [8, 16], at: [16, 12], dtype: "uint32" },
-  { shape: [20, 24], box: [8, 16], at: [-3, -5], dtype: "uint32", padding: 32 },
-  { shape: [64, 64], box: [32, 64], at: [1, 3], dtype: "uint16", swizzle: "128B" },
+  { shape: [20, 24], box: [8, 16], at: [-3, -4], dtype: "uint32", padding: 32 },
+  { shape: [64, 64], box: [32, 64], at: [1, 8], dtype: "uint16", swizzle: "128B" },
   { shape: [64, 32], box: [64, 32], at: [0, 0], dtype: "uint16", swizzle: "64B" },
   { shape: [64, 32], box: [16, 16], at: [50, 16], dtype: "uint16", swizzle: "32B" },
   { shape: [40, 16], box: [24, 16], at: [-2, 0], dtype: "uint64", swizzle: "128B" },
@@ -139,7 +140,7 @@ testOnEachDriver("kernels reduce boxes of shared memory into tensors", async (cu
       if (dtype !== "uint32" && (operation === "inc" || operation === "dec")) continue;
       if (dtype === "int64" && operation === "add") continue;
       const size = bits / 8;
-      const shape = [6, 64 / size], box = [4, 32 / size], at = [32 / size + 1, 3];
+      const shape = [6, 64 / size], box = [4, 32 / size], at = [32 / size + 16 / size, 3];
       const old = pattern(6 * 64, 77);
       using memory = pool.allocate(old.length);
       memory.copyFrom(old);
@@ -202,7 +203,7 @@ testOnEachDriver("kernels load pixels of a column, in the mode im2col", async (c
   using out = pool.allocate(sharedBytes);
   for (
     const { shape, lower, upper, channels, pixels, at, offsets, elementStrides } of [
-      { shape: [3, 7, 16], lower: [-1], upper: [-1], channels: 8, pixels: 12, at: [4, 2, 0], offsets: [2] },
+      { shape: [3, 7, 16], lower: [-1], upper: [-1], channels: 8, pixels: 12, at: [8, 2, 0], offsets: [2] },
       {
         shape: [2, 6, 5, 8],
         lower: [-1, -1],
@@ -228,7 +229,7 @@ testOnEachDriver("kernels load pixels of a column, in the mode im2col", async (c
         upper: [0, -1, -1],
         channels: 8,
         pixels: 40,
-        at: [4, -1, 0, 1, 0],
+        at: [0, -1, 0, 1, 0],
         offsets: [1, 1, 0],
       },
     ] as {
@@ -296,6 +297,39 @@ testOnEachDriver("a tensor map takes the shape, the dtype and the pitch of its m
   assertEquals(Array.from(await out.read(Uint16Array, { length: 8 })), [120, 121, 122, 123, 124, 125, 126, 127]);
 });
 
+testOnEachDriver("loads round tfloat32, and fill with the NaN that stands for elements outside", async (cuda) => {
+  const gpu = cuda.device(0);
+  using pool = gpu.createPool();
+  using module = kernelsOf(gpu);
+  using out = pool.allocate(sharedBytes);
+  const loaded = async (dtype: TensorMapOptions["dtype"], bits: readonly number[]) => {
+    using memory = pool.allocate(64);
+    memory.copyFrom(Uint32Array.from({ length: 16 }, (_, index) => bits[index] ?? 0));
+    const map = gpu.createTensorMap(memory, { shape: [1, 8], box: [1, 16], dtype: dtype!, fill: "nan" });
+    module.kernel("load2").launch({ grid: 1, block: 1 }, map, out, 64, 0, 0);
+    return Array.from(await out.read(Uint32Array, { length: 9 }));
+  };
+  const bits = [0x3f80_0fff, 0x3f80_1000, 0x3f80_1001, 0x3f80_3000, 0x7f80_0001, 0x007f_ffff, 1, 0x7f7f_f000];
+  const filled = 0x7ff7_7ff7;
+  assertEquals(await loaded("float32", bits), [...bits, filled]);
+  assertEquals(
+    await loaded("tfloat32", bits),
+    [0x3f80_0000, 0x3f80_0000, 0x3f80_2000, 0x3f80_4000, 0x7fff_e000, 0x0080_0000, 0, 0x7f80_0000, filled],
+  );
+});
+
+test("a box begins at a multiple of 16 bytes", async () => {
+  using cuda = open({ driver: "software" });
+  const gpu = cuda.device(0);
+  using pool = gpu.createPool();
+  using memory = pool.allocate(128);
+  using module = kernelsOf(gpu);
+  using out = pool.allocate(sharedBytes);
+  const map = gpu.createTensorMap(memory, { shape: [32], box: [4], dtype: "uint32" });
+  module.kernel("load1").launch({ grid: 1, block: 1 }, map, out, 16, 3);
+  await assertRejects(() => out.read(Uint8Array), Error, "begins at byte 12 of its rows");
+});
+
 testOnEachDriver("a tensor map can be read from global memory", async (cuda) => {
   const gpu = cuda.device(0);
   using pool = gpu.createPool();
@@ -310,7 +344,7 @@ testOnEachDriver("a tensor map can be read from global memory", async (cuda) => 
 .visible .entry test(.param .u64 map, .param .u64 out) {
   .reg .pred %p<2>; .reg .b64 %rd<4>; .reg .b32 %r<4>;
   .shared .align 128 .b8 sm[16]; .shared .align 8 .b64 bar;
-  ld.param.u64 %rd1, [map]; ld.param.u64 %rd2, [out]; mov.u32 %r1, 2; mov.u32 %r2, 3;
+  ld.param.u64 %rd1, [map]; ld.param.u64 %rd2, [out]; mov.u32 %r1, 4; mov.u32 %r2, 3;
   mbarrier.init.shared.b64 [bar], 1; fence.mbarrier_init.release.cluster;
   prefetch.tensormap [%rd1];
   mbarrier.arrive.expect_tx.shared.b64 _, [bar], 16;
@@ -324,7 +358,7 @@ WAIT:
   ret;
 }`.replace(".version 8.0", ".version 8.6"));
   module.kernel("test").launch({ grid: 1, block: 1 }, memory, out);
-  assertEquals(Array.from(await out.read(Uint32Array)), [26, 27, 28, 29]);
+  assertEquals(Array.from(await out.read(Uint32Array)), [28, 29, 30, 31]);
 });
 
 testOnEachDriver("a persistent kernel with specialized warps multiplies matrices through a pipeline", async (cuda) => {

@@ -98,7 +98,10 @@ export interface PixelBoxOptions {
 
 /** A tensor, and the box that kernels copy at once. In all arrays, the last dimension is the one that varies fastest. */
 export interface TensorMapOptions {
-  /** The size of the box in each dimension, at most 256 elements. Give either `box` or `im2col`. */
+  /**
+   * The size of the box in each dimension, at most 256 elements. In the last dimension, its size and where it begins are
+   * multiples of 16 bytes. Give either `box` or `im2col`.
+   */
   box?: readonly number[];
   /** What is copied in the mode im2col, for convolutions. */
   im2col?: PixelBoxOptions;

@@ -76,6 +76,7 @@ export function copyTensor(copy: TensorCopy, context: TensorCopyContext): number
   const { elementBytes, rowBytes, pitch } = box;
   const row = new Uint8Array(rowBytes);
   const { shadowOffset = 0 } = context;
+  const isRounded = isLoad && tensorTypes[map.type]!.name.startsWith("tf32");
   box.forEachRow((index, distance) => {
     const at = index * pitch;
     const { begin, end } = distance === undefined ? noElements : box.inside;
@@ -85,11 +86,12 @@ export function copyTensor(copy: TensorCopy, context: TensorCopyContext): number
     shared.report(at);
     for (let shadow = 0;; shadow += shadowOffset) {
       const offset = from + shadow;
-      if (byteLength === rowBytes && (isLoad || copy.operation === "store")) {
+      if (byteLength === rowBytes && !(isRounded && shadow === 0) && (isLoad || copy.operation === "store")) {
         shared.copy(at, { offset, shadow, isLoad });
       } else if (isLoad) {
         fill(row, shadow === 0 ? map : undefined);
         if (byteLength > 0) row.set(context.bytes.subarray(offset, offset + byteLength), first);
+        if (isRounded && shadow === 0) roundElements(row.subarray(first, first + byteLength));
         shared.write(at, row, shadow);
       } else {
         shared.read(at, row, shadow);
@@ -163,7 +165,12 @@ function checkMode(
     fail("uses a tensor map with interleaved channels, which the software device does not support");
   }
   const width = swizzleWidths[map.swizzle]!;
-  const rowBytes = map.box[0]! * tensorTypes[map.type]!.bytes;
+  const elementBytes = tensorTypes[map.type]!.bytes;
+  const rowBytes = map.box[0]! * elementBytes;
+  const first = coordinates[0]! * elementBytes;
+  if (first % chunkBytes !== 0) {
+    fail(`copies a box that begins at byte ${first} of its rows, which is not a multiple of ${chunkBytes}`);
+  }
   if (rowBytes % chunkBytes !== 0 || width > 0 && rowBytes > width) {
     fail(
       `uses a tensor map whose rows have ${rowBytes} bytes, which ${
@@ -288,8 +295,17 @@ function fill(row: Uint8Array, map: EncodedTensor | undefined): void {
     row.fill(0);
     return;
   }
-  const { bytes } = tensorTypes[map.type]!;
-  for (let index = 0; index < row.length; index++) row[index] = index % bytes === bytes - 1 ? 0x7f : 0xff;
+  for (let index = 0; index < row.length; index++) row[index] = index % 2 === 0 ? 0xf7 : 0x7f;
+}
+
+/** Rounds floats of 32 bits to the nearest ones with 10 bits after the point, or if there are two, to the even one. */
+function roundElements(row: Uint8Array): void {
+  const view = new DataView(row.buffer, row.byteOffset, row.byteLength);
+  for (let at = 0; at < row.length; at += 4) {
+    const bits = view.getUint32(at, true);
+    const isNaN = (bits & 0x7fff_ffff) > 0x7f80_0000;
+    view.setUint32(at, isNaN ? 0x7fff_e000 : bits + 0xfff + (bits >>> 13 & 1) & ~0x1fff, true);
+  }
 }
 
 /** The rows of a tensor in global memory. */
