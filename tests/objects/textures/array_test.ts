@@ -143,4 +143,4 @@ testOnEachDriver("a texture ends with its array", async (cuda) => {
   const words = await results.toTypedArray({ stream });
   assertEquals(new Float32Array(words.buffer)[0], 3);
   assert(String(texture).includes("disposed"));
-});
+}, { makesMistakes: true });
