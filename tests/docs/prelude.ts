@@ -8,6 +8,7 @@ import type { Weights } from "../../weights.ts";
 import {
   type AddressRange,
   type Cuda,
+  type CudaArray,
   type CudaDevice,
   type CudaError,
   type CudaEvent,
@@ -59,6 +60,7 @@ export declare const bytes: Uint8Array<ArrayBuffer>;
 // These are used in tables, which are type-checked but not run.
 export declare const peer: CudaDevice;
 export declare const rows: PitchedArray<Float32Array>;
+export declare const texels: CudaArray;
 export declare const event: CudaEvent;
 export declare const start: CudaEvent;
 export declare const other: CudaStream;

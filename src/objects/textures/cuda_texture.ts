@@ -72,9 +72,9 @@ const refusalToClone = cloneRefusal("a CudaTexture", openInWorker);
  * @example
  * ```ts ignore
  * using image = gpu.createArray("u8", [512, 512]);
- * image.copyFrom(pixels, stream);
+ * image.copyFrom(new Uint8Array(512 * 512), stream);
  * using texture = gpu.createTexture(image, { readMode: "normalized-float", filterMode: "linear" });
- * kernel.launch({ grid: 512, block: 512, stream }, output, texture);
+ * kernel.launch({ grid: 512, block: 512, stream }, buffer, texture);
  * ```
  */
 export class CudaTexture implements Disposable {
