@@ -24,7 +24,6 @@ export type TextureName =
 
 const flat = "<geometry:1d|2d|3d|a1d|a2d>";
 const cubes = "<geometry:cube|acube>";
-const surfaceGeometry = "<geometry:1d|2d|3d|a1d|a2d>";
 const reducedGeometry = "<geometry:1d|2d|3d>";
 const results = "v4.<type:u32|s32|f32|f16>";
 const pairs = "v2.<type:f16x2>";
@@ -56,8 +55,8 @@ const reducing: InstructionTraits = {
 
 /** How far the level of detail of gradients may be from that of a GPU. */
 const levelBound =
-  "the level of detail of gradients is within 1/256 of a GPU's in one dimension; in more it is a lower " +
-  "bound of the GPU's, mostly within 0.05 of it, and there is no anisotropic filter";
+  "the level of detail of gradients is within 2/256 of a GPU's, with which that of cubemaps has not been compared, " +
+  "and there is no anisotropic filter";
 const cubeBound =
   "coordinates of cubemaps have a correctly rounded reciprocal in the place of a GPU's approximate one, " +
   "so that their last bits may differ";
@@ -89,17 +88,17 @@ export const textureRows: () => Rows<TextureName> = onFirstUse((): Rows<TextureN
   "txq.level": row(`txq.level.<query:width|height|depth>.<type:b32> d, [a], lod`, "9.7.10.5", querying),
   istypep: row("istypep.<kind:texref|samplerref|surfref> p, a", "9.7.10.6", querying),
   suld: row(
-    `suld.b.${surfaceGeometry}.<cache:ca|cg|cs|cv>?.${vector}.${element}.${outside} d, [t]`,
+    `suld.b.${flat}.<cache:ca|cg|cs|cv>?.${vector}.${element}.${outside} d, [t]`,
     "9.7.11.1",
     loading,
   ),
   "sust.b": row(
-    `sust.b.${surfaceGeometry}.<cache:wb|cg|cs|wt>?.${vector}.${element}.${outside} [t], b`,
+    `sust.b.${flat}.<cache:wb|cg|cs|wt>?.${vector}.${element}.${outside} [t], b`,
     "9.7.11.2",
     storing,
   ),
   "sust.p": row(
-    `sust.p.${surfaceGeometry}.<cache:wb|cg|cs|wt>?.${vector}.<type:b32>.${outside} [t], b`,
+    `sust.p.${flat}.<cache:wb|cg|cs|wt>?.${vector}.<type:b32>.${outside} [t], b`,
     "9.7.11.2",
     storing,
   ),
