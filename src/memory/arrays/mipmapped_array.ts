@@ -21,7 +21,7 @@ import {
   descriptorOf,
   shapeOf,
 } from "./array_format.ts";
-import { CudaArray, extentsText } from "./cuda_array.ts";
+import { type ArrayState, CudaArray, extentsText } from "./cuda_array.ts";
 import { TrackedHandle, type UsedHandle } from "./tracked_handle.ts";
 
 /** Options of a new mipmapped array. */
@@ -37,15 +37,8 @@ const mipmappedArrayOptions: KnownOptions<MipmappedArrayOptions> = {
 
 const refusalToClone = cloneRefusal("a CudaMipmappedArray", openInWorker);
 
-/** What the library knows of a mipmapped array. */
-export interface MipmappedArrayState {
-  readonly session: Session;
-  readonly memory: UsedHandle;
-  readonly shape: ArrayShape;
-}
-
 /** Returns what the library knows of a mipmapped array. Throws if it was disposed. */
-export let stateOfMipmappedArray: (array: CudaMipmappedArray) => MipmappedArrayState;
+export let stateOfMipmappedArray: (array: CudaMipmappedArray) => ArrayState;
 
 /**
  * An array in several sizes, for textures that kernels read at a level of detail: each level has half the extents of the

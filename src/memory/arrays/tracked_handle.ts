@@ -19,6 +19,22 @@ export interface UsedHandle {
   hold(): () => void;
 }
 
+/** Returns how work uses a texture or surface, and the array that it is made of, if any. */
+export function usedTogether(own: UsedHandle, memory: UsedHandle | undefined): Pick<UsedHandle, "noteUse" | "hold"> {
+  return {
+    noteUse(stream) {
+      own.noteUse(stream);
+      memory?.noteUse(stream);
+    },
+    hold() {
+      const releases = [own.hold(), memory?.hold()];
+      return () => {
+        for (const release of releases) release?.();
+      };
+    },
+  };
+}
+
 /** A handle that is freed when it was disposed, and the work that uses it is done, and no graph uses it. */
 export class TrackedHandle implements UsedHandle {
   readonly handle: bigint;

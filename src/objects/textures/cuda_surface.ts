@@ -4,7 +4,7 @@
  * @module
  */
 import { CudaArray, extentsText, stateOfArray } from "../../memory/arrays/cuda_array.ts";
-import { TrackedHandle, type UsedHandle } from "../../memory/arrays/tracked_handle.ts";
+import { TrackedHandle, type UsedHandle, usedTogether } from "../../memory/arrays/tracked_handle.ts";
 import type { Session } from "../../session.ts";
 import { cloneRefusal, openInWorker } from "../../support/cloning.ts";
 import { cannot } from "../../support/driver_errors.ts";
@@ -91,16 +91,7 @@ export class CudaSurface implements Disposable {
       session: this.#session,
       handle,
       allocation: undefined,
-      noteUse: (stream) => {
-        this.#own.noteUse(stream);
-        this.#memory.noteUse(stream);
-      },
-      hold: () => {
-        const releases = [this.#own.hold(), this.#memory.hold()];
-        return () => {
-          for (const release of releases) release();
-        };
-      },
+      ...usedTogether(this.#own, this.#memory),
     };
   }
 

@@ -14,7 +14,7 @@ import {
 } from "../../memory/arrays/array_format.ts";
 import { CudaMipmappedArray, shapeOfLevel, stateOfMipmappedArray } from "../../memory/arrays/mipmapped_array.ts";
 import { CudaArray, extentsText, stateOfArray } from "../../memory/arrays/cuda_array.ts";
-import { TrackedHandle, type UsedHandle } from "../../memory/arrays/tracked_handle.ts";
+import { TrackedHandle, type UsedHandle, usedTogether } from "../../memory/arrays/tracked_handle.ts";
 import type { DeviceArray } from "../../memory/device_array.ts";
 import { allocationOf } from "../../memory/device_buffer.ts";
 import { allocationOfRows, PitchedArray } from "../../memory/pitched_array.ts";
@@ -154,16 +154,7 @@ export class CudaTexture implements Disposable {
       session: this.#session,
       handle,
       allocation: this.#allocation,
-      noteUse: (stream) => {
-        this.#own.noteUse(stream);
-        this.#memory?.noteUse(stream);
-      },
-      hold: () => {
-        const releases = [this.#own.hold(), this.#memory?.hold()];
-        return () => {
-          for (const release of releases) release?.();
-        };
-      },
+      ...usedTogether(this.#own, this.#memory),
     };
   }
 
