@@ -538,7 +538,7 @@ export class CudaDevice {
 
   /**
    * Creates an array in several sizes, each half as large as the one before, for textures that are read at a level of
-   * detail. Each level is an array of its own, to which its elements are copied.
+   * detail. Each level is a `CudaArray`: copy its elements to it.
    *
    * @param format The format of each channel.
    * @param size The size of the largest level, as for `createArray`.

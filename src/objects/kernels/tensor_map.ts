@@ -103,7 +103,7 @@ export interface TensorMapOptions {
    * multiples of 16 bytes. Give either `box` or `im2col`.
    */
   box?: readonly number[];
-  /** What is copied in the mode im2col, for convolutions. */
+  /** The pixel box of the im2col mode, for convolutions. */
   im2col?: PixelBoxOptions;
   /** The size of the tensor in each dimension, from 1 to 5. Defaults to the array's shape. */
   shape?: readonly number[];
@@ -114,7 +114,7 @@ export interface TensorMapOptions {
    * adjacent, or in rows at the pitch of the `PitchedArray`.
    */
   strides?: readonly number[];
-  /** Only every so many elements are copied, from 1 to 8, in each dimension. Default: 1. */
+  /** The traversal stride of each dimension, in elements: from 1 to 8. Default: 1. */
   elementStrides?: readonly number[];
   /** The layout of channels in groups of 16 or 32 bytes. Default: `"none"`. */
   interleave?: "none" | "16B" | "32B";

@@ -79,8 +79,8 @@ export const hostFunctionTypes = {
    */
   useSurface: { parameters: ["i32", "i32", "i32", "i32"], results: [] },
   /**
-   * Returns what is asked of a texture or surface: the offset of the exchange, an index of `textureQueries`, the level,
-   * the code location and the thread.
+   * Returns an attribute of a texture or surface, given the offset of the exchange, an index of `textureQueries`, the
+   * level, the code location and the thread.
    */
   queryTexture: { parameters: ["i32", "i32", "i32", "i32", "i32"], results: ["i32"] },
   /** Returns the time in nanoseconds since an arbitrary starting point. */

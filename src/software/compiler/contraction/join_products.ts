@@ -95,7 +95,7 @@ function isFragmentBarrier(item: Item): boolean {
   return operand === fragmentBarriers.afterLoads || operand === fragmentBarriers.beforeStores;
 }
 
-/** Returns the first operand of an instruction, which tells whether it is a barrier of fragments. */
+/** Returns the first operand of an instruction, which identifies a fragment barrier. */
 function barrierOperand(item: Item): ResolvedOperand | undefined {
   return item.kind === "label" ? undefined : item.operands[0];
 }

@@ -323,7 +323,7 @@ class BlockWriter {
       code.simd("i32x4LtS", "v128Bitselect");
       if (this.#block.isShort) {
         this.#push(shortMask);
-        // What is left of a subnormal C may be -0.
+        // Masking a negative subnormal C leaves -0, to which adding 0 gives +0.
         code.simd("v128And").f32(0).simd("f32x4Splat", "f32x4Add");
       }
     } else {

@@ -247,7 +247,7 @@ class KeptAccumulators {
     return this.#free.pop()!;
   }
 
-  /** Notes that a D is in the workspace, instead of what was in the same place. */
+  /** Records that the workspace holds a D, which replaces the former contents of its place. */
   set(product: MatrixProduct, { place, at }: { place: number; at: number }): void {
     const before = this.#kept.get(place);
     if (before !== undefined) this.#free.push(before.at);

@@ -83,7 +83,7 @@ export class TextureUnit {
     return true;
   }
 
-  /** Returns what is asked of a texture or surface. Undefined if the handle is that of neither. */
+  /** Returns an attribute of a texture or surface. Undefined if the handle is invalid. */
   query(exchange: number, query: number, level: number): number | undefined {
     const bound = this.boundAt(exchange);
     if (bound === undefined) return undefined;

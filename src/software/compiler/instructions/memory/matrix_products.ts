@@ -222,7 +222,7 @@ export function batchedProduct(i: ResolvedInstruction): BatchedProduct | undefin
   return { kind: "product", product, a, b, c, d, metadata };
 }
 
-/** What is wrong with an instruction for which there is no operation. */
+/** Returns the reason why an instruction is invalid: why it has no operation. */
 function mistakeIn(i: ResolvedInstruction): string {
   const noun = (count: number) => `it needs a vector of ${count} ${count === 1 ? "register" : "registers"}`;
   if (i.choices.has("matrices")) {

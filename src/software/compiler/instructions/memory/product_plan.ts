@@ -233,7 +233,7 @@ export class ProductPlan {
       };
       const places = { a: at("a"), b: at("b"), c: at("c"), metadata: at("metadata") };
       const { tuple: c } = parts.get("c")!, { tuple: d } = parts.get("d")!;
-      // D takes the place of a C that nobody needs any more.
+      // D reuses the place of C if no later product reads C.
       const isFree = c.lastRead === index && c.isAccumulator && bytesOf(c) === bytesOf(d) &&
         (!c.isSet || c !== d && this.#isDead(c));
       if (d.at < 0 && isFree) d.at = c.at;
