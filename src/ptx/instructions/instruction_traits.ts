@@ -100,9 +100,10 @@ export interface InstructionTraits {
   readonly readsResult?: boolean;
   /**
    * What the instruction does to asynchronous products of matrices: starts one, commits those that have been started to
-   * a group, or waits for groups. Until then, no other instruction may use the registers. Default: nothing.
+   * a group, or waits for groups. Until then, no other instruction may use the registers. A fence orders products after
+   * earlier writes of their registers. Default: nothing.
    */
-  readonly products?: "starts" | "commits" | "awaits";
+  readonly products?: "starts" | "commits" | "awaits" | "fences";
   /** The threads with which the instruction synchronizes or exchanges values. Default: none. */
   readonly synchronization?: Synchronization;
   /** Whether the last operand is a cache policy. Default: no. */

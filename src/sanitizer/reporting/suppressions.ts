@@ -86,6 +86,7 @@ export const reportKinds: Readonly<Record<SanitizerCheck, readonly string[]>> = 
     "barrier-count",
     "mixed-barrier",
     "unfinished-product",
+    "missing-product-fence",
   ],
   leak: ["leak"],
 };

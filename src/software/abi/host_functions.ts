@@ -62,8 +62,8 @@ export const hostFunctionTypes = {
   storeUninitialized: { parameters: ["i32", "i32", "i32"], results: [] },
   /**
    * Called for the check `synchronization` where a thread may skip a barrier, with the encoded event (see
-   * `barrierMarks`) and the thread; and where a thread uses registers of a product of matrices that it has not awaited,
-   * with the negative line and the thread.
+   * `barrierMarks`) and the thread; and where a thread uses registers of products of matrices wrongly, with the encoded
+   * mistake (see `encodeProductMark`) and the thread.
    */
   mark: { parameters: ["i32", "i32"], results: [] },
   /** Sets the value of a conditional node, given the value's handle, as kernels know it. */

@@ -208,6 +208,28 @@ export interface CallSite {
  */
 export const barrierMarks = { branch: 0, barrier: 1, meeting: 2, count: 3 } as const;
 
+/**
+ * The mistakes with registers of asynchronous products that a thread reports to the check `synchronization`: it uses a
+ * result too early, it writes a register too early, or it starts a product without a fence after writes of its registers.
+ */
+export const productMistakes = ["use", "overwrite", "fence"] as const;
+/** One of {@linkcode productMistakes}. */
+export type ProductMistake = typeof productMistakes[number];
+
+/** Encodes a mistake with registers of a product at a line. It is negative, unlike the events of barriers. */
+export function encodeProductMark(line: number, mistake: ProductMistake): number {
+  return -(line * productMistakes.length + productMistakes.indexOf(mistake) + 1);
+}
+
+/** Decodes a number that {@linkcode encodeProductMark} has returned. */
+export function decodeProductMark(mark: number): { line: number; mistake: ProductMistake } {
+  const encoded = -mark - 1;
+  return {
+    line: Math.floor(encoded / productMistakes.length),
+    mistake: productMistakes[encoded % productMistakes.length]!,
+  };
+}
+
 /** A suspend point of the kernel, and the request that a thread makes there. */
 export interface Suspension {
   readonly request: SuspensionRequest;

@@ -61,7 +61,7 @@ export const warpgroupProductRows: () => Rows<WarpgroupProductName> = onFirstUse
       sparse(`<shape:${shapes(64, integerN)}>.${bytes} d, a, b, e, selector, scale`),
     ],
     "wgmma.fence": [
-      row("wgmma.fence.sync.aligned", section.order, orderingFence),
+      row("wgmma.fence.sync.aligned", section.order, { ...orderingFence, products: "fences" }),
       row("wgmma.commit_group.sync.aligned", section.order, { ...orderingFence, products: "commits" }),
     ],
     "wgmma.wait_group": row("wgmma.wait_group.sync.aligned n", section.order, {

@@ -330,7 +330,7 @@ class KernelGenerator {
       addYields(flow);
       if (context.options.kernelChecks.has("synchronization")) {
         markedBarriers += markBarriers(flow, markedBarriers);
-        markUnfinishedProducts(flow);
+        markUnfinishedProducts(flow, flow.function === resolved.kernel);
       }
       // A kernel that resumes threads of a gang gets an empty map, because the gang's code does not keep the offset
       // registers live.

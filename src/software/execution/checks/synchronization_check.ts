@@ -7,7 +7,7 @@
 import type { ThreadAccess } from "../../../kernel_checker.ts";
 import type { LineInfo } from "../../../ptx/line_info.ts";
 import { faultKind } from "../../abi/addresses.ts";
-import { barrierMarks, type Suspension } from "../../abi/launch_record.ts";
+import { barrierMarks, decodeProductMark, type ProductMistake, type Suspension } from "../../abi/launch_record.ts";
 import { describeStuck, type KernelFault, nameLines, type StuckBlocks } from "../faults/kernel_fault.ts";
 import type { LaunchGeometry } from "../modules/kernel_versions.ts";
 import type { BlockObserver, ObservedArrival, ObservedBarrier, ObservedMeeting } from "../scheduling/block_records.ts";
@@ -151,24 +151,19 @@ export class SynchronizationCheck {
 
   /** Records an event of a thread of the running block: see the host function `mark`. */
   mark(mark: number, thread: number): void {
-    if (mark < 0) this.#addUnfinished(-mark, thread);
+    if (mark < 0) this.#addProductMistake(decodeProductMark(mark), thread);
     else this.#skipped?.mark(mark, thread);
   }
 
-  #addUnfinished(line: number, thread: number): void {
+  #addProductMistake({ line, mistake }: { line: number; mistake: ProductMistake }, thread: number): void {
     const access: ThreadAccess = {
-      access: "read",
+      access: mistake === "overwrite" ? "write" : "read",
       source: this.#lineOf(line),
       block: this.#launch.indicesOf({}).block,
       thread: this.#indexOf(thread),
     };
-    this.#findings.add(`unfinished-product ${line}`, () => ({
-      check: "synchronization",
-      kind: "unfinished-product",
-      problem: "a thread uses registers of a product of matrices that wgmma may still compute",
-      advice: "Commit the product by wgmma.commit_group, and await it by wgmma.wait_group",
-      accesses: [access],
-    }));
+    const wording = productWordings[mistake];
+    this.#findings.add(`${wording.kind} ${line}`, () => ({ check: "synchronization", ...wording, accesses: [access] }));
   }
 
   #nameOf(thread: number): string {
@@ -248,6 +243,31 @@ interface Arrived {
   readonly thread: number;
   readonly arrival: ObservedArrival;
 }
+
+const adviceToAwait = "Commit the product by wgmma.commit_group, and await it by wgmma.wait_group";
+
+/** What is said of each mistake with the registers of a product. */
+const productWordings = {
+  use: {
+    kind: "unfinished-product",
+    problem: "a thread uses registers of a product of matrices that wgmma may still compute",
+    advice: adviceToAwait,
+  },
+  overwrite: {
+    kind: "unfinished-product",
+    problem: "a thread writes registers of a product of matrices that wgmma may still compute or read",
+    advice: `${adviceToAwait}, before its registers are written`,
+  },
+  fence: {
+    kind: "missing-product-fence",
+    problem:
+      "a product of matrices begins without wgmma.fence since its registers were written: wgmma may read them, " +
+      "or accumulate in them, before the write",
+    advice:
+      "Put wgmma.fence (cutlass::warpgroup_arrive) between the last write of the registers and the product, and " +
+      "before the first product",
+  },
+} as const satisfies Record<ProductMistake, { kind: string; problem: string; advice: string }>;
 
 const adviceForCondition =
   "Move it out of the condition or the loop, to where every thread of the block reaches it; leave it out only if " +
