@@ -188,10 +188,12 @@ export const orderBits = {
   polls: 8192,
   /** An access by the asynchronous proxy, as that of a bulk copy; or a fence between that proxy and the generic one. */
   proxy: 16384,
+  /** An access to texels by a texture or a surface. Its reads go through a cache that does not see writes. */
+  texels: 32768,
 } as const;
 
 /**
  * The number of low bits that `orderBits` occupy. The bits above them contain the base-2 logarithm of the number of
  * elements of an access or, for `wait`, the number of groups.
  */
-export const orderCountShift = 15;
+export const orderCountShift = 16;

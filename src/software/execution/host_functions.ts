@@ -15,7 +15,7 @@ import { nearestOf } from "../memory/named_memory.ts";
 import type { RunningChecks } from "./checks/launch_checks.ts";
 import { KernelStop, type StepCounter } from "./faults/kernel_fault.ts";
 import { assertionMessage, printFromDevice, type ReadableMemory, UnreadableError } from "./printing/device_print.ts";
-import { SurfaceUnit } from "./textures/surface_unit.ts";
+import { type OnAccess, SurfaceUnit } from "./textures/surface_unit.ts";
 import { TextureUnit } from "./textures/texture_unit.ts";
 import { copyTensor } from "./tensor_copies.ts";
 import { writeStandardError, writeStandardOutput } from "./printing/standard_output.ts";
@@ -154,7 +154,14 @@ function refusalOfFree(heap: KernelHeap, address: bigint): string | undefined {
 const textureUnits = new WeakMap<WebAssembly.Memory, TextureUnit>();
 const surfaceUnits = new WeakMap<WebAssembly.Memory, SurfaceUnit>();
 
-function textureFunctions({ linearMemory: { memory, bytes } }: HostFunctionParts): Pick<
+/** The memory order of accesses to surfaces: loads go through the cache of textures. */
+const orderOfSurface = {
+  read: orderBits.notCoherent,
+  write: orderBits.immediate,
+  atomic: orderBits.strong | orderBits.wide,
+} as const;
+
+function textureFunctions({ linearMemory: { memory, bytes }, running }: HostFunctionParts): Pick<
   HostFunctions,
   "readTexture" | "useSurface" | "queryTexture"
 > {
@@ -177,12 +184,25 @@ function textureFunctions({ linearMemory: { memory, bytes } }: HostFunctionParts
     readTexture(exchange, operation, place, thread) {
       const begin = exchange >>> 0;
       if (!unit().read(begin, operation)) refuse(begin, place, thread);
+      if (running?.checksRaces !== true) return;
+      unit().forEachTexel(begin, (offset, bytes) => {
+        const read = withAccess(place, { operation: "read", bytes });
+        running.orderedAccess(offset, read, thread, orderBits.texels | orderBits.notCoherent);
+      });
     },
     useSurface(exchange, operation, place, thread) {
       const begin = exchange >>> 0;
       const surface = unit().boundAt(begin);
       if (surface === undefined || surface.object.isSurface === 0) return refuse(begin, place, thread);
-      const what = surfaces().use(surface, begin, operation);
+      const onAccess: OnAccess | undefined = running?.checksRaces !== true ? undefined : (offset, access) => {
+        running.orderedAccess(
+          offset,
+          withAccess(place, access),
+          thread,
+          orderBits.texels | orderOfSurface[access.operation],
+        );
+      };
+      const what = surfaces().use(surface, begin, operation, onAccess);
       if (what === undefined) return;
       throw new KernelStop({ kind: faultKind.illegalAddress, place: decodePlace(place), thread, what });
     },

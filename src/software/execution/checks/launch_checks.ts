@@ -149,6 +149,11 @@ export class LaunchChecks {
     ]);
   }
 
+  /** Whether the launch is checked for races. */
+  get checksRaces(): boolean {
+    return this.#race !== undefined;
+  }
+
   /** Checks an access for races before the access is made. `order` contains the `orderBits` of the access. */
   orderedAccess(offset: number, place: number, thread: number, order: number): void {
     this.#race?.access(offset, place, thread, order);
@@ -317,6 +322,11 @@ export class RunningChecks {
   /** @see LaunchChecks.accessVariable */
   accessVariable(offset: number): void {
     this.#current?.accessVariable(offset);
+  }
+
+  /** Whether the running launch is checked for races. */
+  get checksRaces(): boolean {
+    return this.#current?.checksRaces === true;
   }
 
   /** @see LaunchChecks.orderedAccess */

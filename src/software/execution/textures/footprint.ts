@@ -69,6 +69,11 @@ export class Footprint {
     if (x.fraction !== 0) this.add(level, slice, x.second, y.second, lowerRight);
   }
 
+  /** Calls `visit` with the offset of each texel that is not of the border. */
+  forEachTexel(visit: (offset: number) => void): void {
+    for (const offset of this.#offsets.subarray(0, this.#count)) if (offset !== border) visit(offset);
+  }
+
   /** Returns the bits of the only texel's channel. */
   point(texture: BoundTexture, channel: number): number {
     return this.texel(texture, channel, 0);

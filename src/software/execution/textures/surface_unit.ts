@@ -8,6 +8,9 @@ import type { BoundTexture } from "./bound_texture.ts";
 import { truncatedHalf } from "./texel_format.ts";
 import type { ChannelFormat } from "./texture_object.ts";
 
+/** Called before an element is accessed, with its offset in linear memory. */
+export type OnAccess = (offset: number, access: { bytes: number; operation: "read" | "write" | "atomic" }) => void;
+
 /** Uses surfaces for the kernels of one thread. */
 export class SurfaceUnit {
   readonly #bytes: Uint8Array;
@@ -24,7 +27,7 @@ export class SurfaceUnit {
   }
 
   /** Carries out an instruction whose operands are in an exchange. Returns why the kernel must stop, if it must. */
-  use(surface: BoundTexture, exchange: number, encoded: number): string | undefined {
+  use(surface: BoundTexture, exchange: number, encoded: number, onAccess?: OnAccess): string | undefined {
     let operation = this.#operations.get(encoded);
     if (operation === undefined) this.#operations.set(encoded, operation = decodeSurfaceOperation(encoded));
     const at = exchange / 4;
@@ -38,6 +41,10 @@ export class SurfaceUnit {
       if (use === "load") this.#words.fill(0, data, data + 8);
       return undefined;
     }
+    onAccess?.(offset, {
+      bytes: elementBytes,
+      operation: use === "load" ? "read" : use.startsWith("store") ? "write" : "atomic",
+    });
     if (use === "load") this.#load(offset, operation, data);
     else if (use === "store") this.#store(offset, operation, data);
     else if (use === "storeFormatted") this.#storeFormatted(surface, offset, operation, data);

@@ -83,6 +83,12 @@ export class TextureUnit {
     return true;
   }
 
+  /** Calls `visit` with the offset and the size of each texel that the last read has used. */
+  forEachTexel(exchange: number, visit: (offset: number, bytes: number) => void): void {
+    const bytes = this.boundAt(exchange)?.texelBytes;
+    if (bytes !== undefined) this.#footprint.forEachTexel((offset) => visit(offset, bytes));
+  }
+
   /** Returns an attribute of a texture or surface. Undefined if the handle is invalid. */
   query(exchange: number, query: number, level: number): number | undefined {
     const bound = this.boundAt(exchange);

@@ -203,7 +203,8 @@ export class CellAccesses {
     const epoch = cells[at + cellField.writeEpoch]!;
     const place = cells[at + cellField.writePlace]!;
     if (this.#isOrdered(writer - 1, epoch)) {
-      if ((this.#order & orderBits.notCoherent) !== 0) this.#report("cache", writer - 1, place);
+      const isOfTexels = (this.#order & orderBits.texels) !== 0;
+      if ((this.#order & orderBits.notCoherent) !== 0) this.#report(isOfTexels ? "texels" : "cache", writer - 1, place);
       else if (this.#needsProxyFence(place, epoch)) this.#report("proxy", writer - 1, place);
       return;
     }

@@ -241,7 +241,9 @@ export class RaceCheck {
     // trusted.
     const isReserved = at < 0 && at >= -sharedSpan.reserved;
     const { allocations } = this.#options;
-    if (!isShared && !isReserved && allocations[offset >>> boundsGranuleShift] === 0) {
+    // Arrays, which only textures and surfaces reach, are in no bounds table.
+    const isTexel = (order & orderBits.texels) !== 0;
+    if (!isShared && !isReserved && !isTexel && allocations[offset >>> boundsGranuleShift] === 0) {
       if (!pageIsAllocated(allocations, offset)) this.#memory.ignore(offset);
       return;
     }
@@ -425,6 +427,15 @@ export function startRaceCheck(
 ): RaceCheck {
   const { hasReleases } = compiled;
   const signals = new BlockSignals();
-  const findings = new RaceFindings({ findings: all, geometry, sourceOf, nameOf, signals, variables: compiled });
+  const isArray = (offset: number) => allocations[offset >>> boundsGranuleShift] === 0;
+  const findings = new RaceFindings({
+    isArray,
+    findings: all,
+    geometry,
+    sourceOf,
+    nameOf,
+    signals,
+    variables: compiled,
+  });
   return new RaceCheck({ geometry, hasReleases, fields, bytes, allocations, findings, signals, memory });
 }

@@ -41,6 +41,8 @@ interface RaceFindingsOptions {
   readonly sourceOf: (place: number) => string;
   readonly signals: BlockSignals;
   readonly variables: KernelVariables;
+  /** Whether global memory at an offset is that of an array. */
+  readonly isArray: (offset: number) => boolean;
   /** Names a range of linear memory that belongs to no buffer. */
   readonly nameOf: (offset: number, bytes: number) => string | undefined;
 }
@@ -171,6 +173,7 @@ export class RaceFindings {
       ? undefined
       : nameShared(this.#options.variables, offset - sharedBegin, bytes);
     const accesses = [this.#accessOf(later), this.#accessOf(earlier)] as const;
+    const isArray = shared === undefined && this.#options.isArray(offset);
     return {
       check: "race",
       ...wordingOf(kind, {
@@ -182,7 +185,7 @@ export class RaceFindings {
         later: accesses[0],
         earlier: accesses[1],
       }),
-      ...shared === undefined
+      ...isArray ? { memory: "an array" } : shared === undefined
         ? {
           range: { address: addressBase + BigInt(offset), byteLength: bytes },
           memory: this.#options.nameOf(offset, bytes),
@@ -255,6 +258,8 @@ export type ConflictKind =
    * written.
    */
   | "cache"
+  /** The later access reads through a texture or a surface what the kernel has written. */
+  | "texels"
   /** The later access is made by the asynchronous proxy, which may not see the earlier write without a fence between proxies. */
   | "proxy";
 
@@ -356,6 +361,12 @@ function wordingOf(kind: ConflictKind, accesses: RacingAccesses): RaceWording {
         kind: "non-coherent-read",
         problem: "the read goes through a cache that does not see what the same kernel has written",
         advice: "Read with a plain load: no __ldg, and no const __restrict__ pointer to memory that the kernel writes",
+      };
+    case "texels":
+      return {
+        kind: "non-coherent-read",
+        problem: "textures and surfaces are read through a cache that does not see what the same kernel has written",
+        advice: "Let a later kernel read the texels, or read the memory that the texture shows by a plain load",
       };
     case "proxy":
       return {
