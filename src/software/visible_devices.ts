@@ -160,6 +160,7 @@ const faultErrorNumbers: ReadonlyMap<number, number> = new Map([
   [faultKind.bulkSize, cudaErrorNumbers.cudaErrorIllegalInstruction],
   [faultKind.tensorMap, cudaErrorNumbers.cudaErrorIllegalInstruction],
   [faultKind.trap, cudaErrorNumbers.cudaErrorLaunchFailure],
+  [faultKind.breakpoint, cudaErrorNumbers.cudaErrorLaunchFailure],
   [faultKind.stackOverflow, cudaErrorNumbers.cudaErrorIllegalAddress],
   [faultKind.invalidFunction, cudaErrorNumbers.cudaErrorIllegalInstruction],
   [faultKind.failedAssertion, cudaErrorNumbers.cudaErrorAssert],

@@ -127,9 +127,13 @@ test("nothing is written after a fault", () => {
   assert(out.bytes.every((byte) => byte === 0xaa));
 });
 
-test("trap faults with its line", () => {
-  const error = assertThrows(() => runBody("\n  trap;", undefined, 4), Fault) as Fault;
-  assertEquals([error.kind, error.line], [faultKind.trap, firstBodyLine + 1]);
+test("trap and brkpt fault with their line, where they are reached", () => {
+  for (const [instruction, kind] of [["trap", faultKind.trap], ["brkpt", faultKind.breakpoint]] as const) {
+    const error = assertThrows(() => runBody(`\n  ${instruction};`, undefined, 4), Fault) as Fault;
+    assertEquals([error.kind, error.line], [kind, firstBodyLine + 1]);
+    const beside = `setp.ne.u32 %p1, 0, 0; @%p1 ${instruction}; st.global.u32 [%rd0], 7;`;
+    assertEquals(runBody(beside, undefined, 4).getUint32(0, true), 7);
+  }
 });
 
 test("loads extend by their type, stores truncate", () => {

@@ -94,7 +94,7 @@ export const exclusions: readonly Exclusion[] = [
   },
   { opcodes: ["bra", "brx", "ret"], modifiers: ["uni"], reason: "control: a promise to the compiler" },
   { opcodes: ["call"], reason: "control: the kernels of tests/corpus use it" },
-  { opcodes: ["trap"], reason: "control: it ends the kernel with an error" },
+  { opcodes: ["trap", "brkpt"], reason: "control: it ends the kernel with an error" },
   { opcodes: ["activemask"], reason: "the machine decides which threads are converged" },
   { opcodes: ["mbarrier"], reason: "PTX leaves the bits of barriers open" },
   { opcodes: ["elect"], reason: "the machine decides which thread is elected" },

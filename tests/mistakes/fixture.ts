@@ -26,10 +26,10 @@ import {
 import { dlopen } from "../../ffi/native/host.ts";
 import { waitUntil } from "../../src/support/waiting/waiting.ts";
 
-/** PTX of `kernels.cu`, `textured.cu` and `debugged.cu`, as NVIDIA's compiler wrote it. */
+/** PTX of `kernels.cu`, `textured.cu` and `multicast.cu`, as NVIDIA's compiler wrote it. */
 const userPtx = readFileSync(new URL("kernels.ptx", import.meta.url), "utf8");
 const texturedPtx = readFileSync(new URL("textured.ptx", import.meta.url), "utf8");
-const debuggedPtx = readFileSync(new URL("debugged.ptx", import.meta.url), "utf8");
+const multicastPtx = readFileSync(new URL("multicast.ptx", import.meta.url), "utf8");
 
 /** What poolpass reads of the environment in every case; undefined is not set. */
 export const environment: Readonly<Record<string, string | undefined>> = {
@@ -60,7 +60,7 @@ export class Fixture {
   readonly saxpyPtx: string = saxpyPtx;
   readonly userPtx: string = userPtx;
   readonly texturedPtx: string = texturedPtx;
-  readonly debuggedPtx: string = debuggedPtx;
+  readonly multicastPtx: string = multicastPtx;
   /** The path of a socket, in a new folder. */
   readonly path: string;
   readonly #made = new Map<string, unknown>();

@@ -1,4 +1,4 @@
-// The kernels of a user who makes mistakes. Built, like textured.cu and debugged.cu, with:
+// The kernels of a user who makes mistakes. Built, like textured.cu and multicast.cu, with:
 // nvcc -ptx -arch=compute_75 -lineinfo kernels.cu && sed -i "s|$PWD|/home/user/demo|" kernels.ptx
 #include <cassert>
 

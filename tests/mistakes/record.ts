@@ -101,7 +101,7 @@ Written by \`deno run -A tests/mistakes/record.ts\`. A test compares it with wha
 Each program runs on the software device. \`cuda\`, \`gpu\`, \`stream\`, \`pool\`, \`x\`, \`y\`, \`saxpy\` and the like are what a
 program of the README has: \`x\` and \`y\` are arrays of 1024 floats on \`stream\`, \`buffer\` has 4096 bytes, \`weights\` has 4096
 bytes of the pool \`shared\`, which has the handle type "posix-fd", and \`peer\` is the second device. \`userModule\` is the
-module of \`kernels.cu\`, \`saxpyPtx\`, \`texturedPtx\` and \`debuggedPtx\` are PTX. \`connect()\` connects an importer with a \`Cuda\` object of its
+module of \`kernels.cu\`, \`saxpyPtx\`, \`texturedPtx\` and \`multicastPtx\` are PTX. \`connect()\` connects an importer with a \`Cuda\` object of its
 own to \`exporter\`, \`openChannel()\` does that for a channel of two slots, and \`socketPair()\` returns two connected
 sockets. SILENT means that nothing was thrown and no warning was printed.
 `;

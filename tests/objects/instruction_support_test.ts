@@ -11,11 +11,14 @@ import { allInstructions } from "../../src/software/compiler/instructions/instru
 import { testOnEachDriver } from "../support/drivers.ts";
 import { test } from "../support/test.ts";
 
+/** An instruction that the software device does not support. */
+const multicast = "multimem.red.relaxed.sys.global.add.u32";
+
 const header = ".version 8.1\n.target sm_90\n.address_size 64\n";
 
 /** Valid for an H200. `helper` and `unused` are on lines 5 and 6, and each kernel's body begins on the line after it. */
 const ptx = `${header}.visible .global .align 4 .f32 scale;
-.func helper() { brkpt; ret; }
+.func helper() { .reg .b64 %rd<2>; ${multicast} [%rd1], 1; ret; }
 .func unused() { pmevent 3; ret; }
 .visible .entry waves(.param .u64 out) {
   .reg .f32 %f<5>; .reg .b64 %rd<2>;
@@ -33,7 +36,7 @@ const ptx = `${header}.visible .global .align 4 .f32 scale;
   .reg .b32 %r<3>; .reg .b64 %rd<2>; .reg .f32 %f<2>;
   mov.u32 %r1, %aggr_smem_size;
   mov.u32 %r2, %tid.x;
-  brkpt;
+  ${multicast} [%rd1], 1;
   ld.param.u64 %rd1, [out];
   ld.global.f32 %f1, [%rd1];
   call helper;
@@ -72,10 +75,10 @@ testOnEachDriver(
     assertEquals(reportOf(module, "prefetch.global.L2"), [
       { ...use("prefetch.global.L2", "9.7.9.15", [14], ["waves"]), support: "ignored" },
     ]);
-    assertEquals(reportOf(module, "brkpt"), [{
-      ...use("brkpt", "9.7.19.1", [5, 23], ["stops", "calls"]),
+    assertEquals(reportOf(module, multicast), [{
+      ...use(multicast, "9.7.9.14", [5, 23], ["stops", "calls"]),
       support: "unsupported",
-      reason: "there is no debugger to stop for",
+      reason: "there is no multicast memory",
     }]);
     assertEquals(reportOf(module, "mov.u32").map(({ support, lines }) => [support, lines]), [
       ["unsupported", [21]],
@@ -112,15 +115,15 @@ testOnEachDriver("the report names the kernels that the software device refuses,
 });
 
 testOnEachDriver("a linked module's report names the images that the lines are those of", (cuda) => {
-  const image = `${header}.visible .func stop() {\n  brkpt;\n  ret;\n}\n`;
+  const image = `${header}.visible .func stop() {\n  .reg .b64 %rd<2>; ${multicast} [%rd1], 1;\n  ret;\n}\n`;
   const other = `${header}.extern .func stop();\n.visible .entry halts() {\n  call stop;\n  ret;\n}\n`;
   using module = cuda.device(0).link([{ name: "stop.ptx", image }, { name: "halts.ptx", image: other }]);
   const places = module.instructionSupport().map(({ instruction, image, lines, kernels }) => {
     return `${instruction} in ${image}:${lines} for ${kernels}`;
   });
   assertEquals(places.sort(), [
-    "brkpt in stop.ptx:5 for halts",
     "call in halts.ptx:6 for halts",
+    `${multicast} in stop.ptx:5 for halts`,
     "ret in halts.ptx:7 for halts",
     "ret in stop.ptx:6 for halts",
   ]);

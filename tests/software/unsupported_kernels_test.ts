@@ -10,6 +10,9 @@ import { nvccCorpus, programNames, readPtx } from "../corpus/nvcc/build.ts";
 import { randomFor } from "../support/ptx_mutations.ts";
 import { someOf, test } from "../support/test.ts";
 
+/** An instruction that the software device does not support. */
+const blackwell = "tcgen05.wait::ld.sync.aligned;";
+
 const header = ".version 8.0\n.target sm_80\n.address_size 64\n";
 
 /** A kernel that stores the number that the body leaves in %r. */
@@ -56,7 +59,7 @@ test("a kernel that the software device cannot run is refused by name, line and 
   using module = cuda.device(0).loadModule(
     header + ".global .texref image;\n.global .align 4 .u32 seven = 7;\n" +
       kernel("first", "ld.global.u32 %r, [seven];") +
-      kernel("inspect", "brkpt;") +
+      kernel("inspect", blackwell) +
       kernel("blur", "tex.2d.v4.f32.f32 {%f0, %f1, %f2, %f3}, [image, {%f4, %f4}];") +
       kernel("last", "mov.u32 %r, 3;"),
   );
@@ -67,7 +70,7 @@ test("a kernel that the software device cannot run is refused by name, line and 
     assertStringIncludes(error.message, 'Cannot get the kernel "inspect" of the module on device 0: ');
     assertStringIncludes(
       error.message,
-      'Line 16: cannot compile "brkpt": there is no debugger to stop for ' +
+      'Line 16: cannot compile "tcgen05.wait::ld.sync.aligned": it needs a GPU of sm_100 or newer, and this device is one of sm_90 ' +
         "(the software device runs 2 of the module's 4 kernels); run this kernel on a GPU",
     );
     // A texture reference would read nothing on a GPU, either.
@@ -95,7 +98,9 @@ test("a kernel that the software device cannot run is refused by name, line and 
 
 test("a module loads even if the software device can run none of its kernels", () => {
   using cuda = open({ driver: "software" });
-  using module = cuda.device(0).loadModule(`${header}.global .u32 x = 5;\n${kernel("only", "brkpt;")}`);
+  using module = cuda.device(0).loadModule(
+    `${header}.global .u32 x = 5;\n${kernel("only", blackwell)}`,
+  );
   const error = assertThrows(() => module.kernel("only"), CudaError, "Line 8: ");
   assert(!error.message.includes("kernels)"), error.message);
   assertEquals(module.getGlobal("x").readSync(Uint32Array), Uint32Array.of(5));
@@ -111,10 +116,12 @@ const prototype = "P: .callprototype (.param .b32 _) _ ();";
 test("a function that the software device cannot run refuses the kernels that may call it", () => {
   const func = (name: string, body: string) =>
     `.func (.param .b32 r) ${name}() { .reg .b32 %r; .reg .b64 %rd<4>; ${body} st.param.b32 [r], %r; ret; }\n`;
-  const reason = 'Line 4: cannot compile "brkpt": there is no debugger to stop for';
+  const reason =
+    'Line 4: cannot compile "tcgen05.wait::ld.sync.aligned": it needs a GPU of sm_100 or newer, and this device is one of sm_90';
   assertEquals(
     resultsOf(
-      header + func("bad", "brkpt;") + func("through", "call (%r), bad;") + func("good", "mov.u32 %r, 4;") +
+      header + func("bad", blackwell) + func("through", "call (%r), bad;") +
+        func("good", "mov.u32 %r, 4;") +
         func("round", "call (%r), good; call (%r), round;") + kernel("calls", "call (%r), bad;") +
         kernel("calls_through", "call (%r), through;") + kernel("calls_good", "call (%r), good;") +
         kernel(
@@ -129,7 +136,8 @@ test("a function that the software device cannot run refuses the kernels that ma
   // A function whose address nobody takes is called by its name only.
   assertEquals(
     resultsOf(
-      header + func("bad", "brkpt;") + func("good", "mov.u32 %r, 4;") + ".global .u64 table[1] = {good};\n" +
+      header + func("bad", blackwell) + func("good", "mov.u32 %r, 4;") +
+        ".global .u64 table[1] = {good};\n" +
         kernel("calls", "call (%r), bad;") +
         kernel("calls_indirectly", `ld.global.u64 %rd1, [table]; ${prototype} call (%r), %rd1, (), P;`),
     ),
@@ -137,7 +145,8 @@ test("a function that the software device cannot run refuses the kernels that ma
   );
   assertEquals(
     resultsOf(
-      header + func("bad", "brkpt;") + ".global .u64 table[1] = {bad};\n" + kernel("other", "mov.u32 %r, 1;") +
+      header + func("bad", blackwell) + ".global .u64 table[1] = {bad};\n" +
+        kernel("other", "mov.u32 %r, 1;") +
         kernel("calls_indirectly", `ld.global.u64 %rd1, [table]; ${prototype} call (%r), %rd1, (), P;`),
     ),
     { other: 1, calls_indirectly: reason },
@@ -165,7 +174,7 @@ test("directives and registers that are not supported refuse their kernel only",
         ),
         "Line 5: ",
       ],
-      [kernel("bad", "brkpt;"), "there is no debugger"],
+      [kernel("bad", blackwell), "it needs a GPU of sm_100"],
       [kernel("bad", ".local .align 131072 .b8 l[64]; mov.u32 %r, l;"), "to more than 65536 bytes"],
       [kernel("bad", "mov.u32 %r, %aggr_smem_size;"), "%aggr_smem_size is not supported"],
     ] as const
@@ -181,12 +190,12 @@ test("what is not PTX refuses the module, even behind what is only not supported
   const good = kernel("good", "mov.u32 %r, 6;");
   for (
     const [bad, line] of [
-      [kernel("bad", "brkpt; frobnicate.u32 %r;"), 7],
-      [kernel("bad", "tcgen05.wait::ld.sync.aligned;\nmov.u32 %r, %undeclared;"), 8],
+      [kernel("bad", blackwell + " frobnicate.u32 %r;"), 7],
+      [kernel("bad", blackwell + "\nmov.u32 %r, %undeclared;"), 8],
       [kernel("bad", "multimem.red.add.u32 [%rd0], %r;\nadd.f33 %r, %r, %r;"), 8],
-      [".func f() { brkpt;\nfrobnicate; }\n" + kernel("bad", "call f;"), 5],
-      [kernel("bad", "brkpt;") + kernel("bad", "brkpt;"), 11],
-      [kernel("bad", "brkpt;") + "\n.shared .u32 x; .shared .u32 x;", 12],
+      [`.func f() { ${blackwell}\nfrobnicate; }\n` + kernel("bad", "call f;"), 5],
+      [kernel("bad", blackwell) + kernel("bad", blackwell), 11],
+      [kernel("bad", blackwell) + "\n.shared .u32 x; .shared .u32 x;", 12],
       [kernel("bad", "tex.1d.v4.f32.f32 {%f0}, [%rd0, {%f1};"), 7],
     ] as const
   ) {
@@ -199,8 +208,7 @@ test("what is not PTX refuses the module, even behind what is only not supported
 
 /** Instructions that PTX has and the software device does not. */
 const unsupported = [
-  "brkpt;",
-  "tcgen05.wait::ld.sync.aligned;",
+  blackwell,
   "clusterlaunchcontrol.try_cancel.async.shared::cta.b128 [%any], [%any];",
 ];
 

@@ -9,7 +9,7 @@ import type { Instruction } from "../syntax.ts";
 import type { ResolvedForm } from "./resolved_instruction.ts";
 import { onFirstUse, row } from "./rows/row.ts";
 import { scalarTypes, typeNamed } from "./scalar_types.ts";
-import { controlFlowRows, miscellaneousRows, synchronizationRows, unsupportedRows } from "./rows/control.ts";
+import { controlFlowRows, miscellaneousRows, synchronizationRows } from "./rows/control.ts";
 import { comparisonRows, floatRows } from "./rows/floats.ts";
 import { integerRows, logicRows, packedVideoRows, videoRows } from "./rows/integers.ts";
 import { matrixProductRows } from "./rows/matrices.ts";
@@ -111,7 +111,6 @@ function groupRows(): ReadonlyMap<string, readonly InstructionRow[]> {
     packedVideoRows,
     miscellaneousRows,
     textureRows,
-    unsupportedRows,
   ];
   const rows = families.flatMap((family) => Object.values(family()).flat() as InstructionRow[]);
   return Map.groupBy(rows, ({ opcode }) => opcode);

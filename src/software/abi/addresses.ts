@@ -92,6 +92,7 @@ export const faultKind = {
   tensorMap: 14,
   /** The descriptor of a matrix leads outside of the block's shared memory. */
   matrixDescriptor: 15,
+  breakpoint: 16,
   /** The kernel exceeded the step limit. Never reported by compiled code itself. */
   stepLimit: 8,
   /** The threads of the kernel wait for each other forever. Never reported by compiled code itself. */

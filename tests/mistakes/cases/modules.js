@@ -97,14 +97,14 @@ mistake("PTX without its header", ({ gpu, saxpyPtx }) => {
   gpu.loadModule(saxpyPtx.slice(saxpyPtx.indexOf(".visible")));
 });
 
-printing("a module with one kernel that cannot run", ({ gpu, debuggedPtx }) => {
-  const module = gpu.loadModule(debuggedPtx);
-  console.log(module.kernel("brighten").name); // which has no breakpoint
+printing("a module with one kernel that cannot run", ({ gpu, multicastPtx }) => {
+  const module = gpu.loadModule(multicastPtx);
+  console.log(module.kernel("brighten").name); // which reduces nothing
 });
 
-mistake("the kernel that cannot run", ({ gpu, debuggedPtx }) => {
-  const module = gpu.loadModule(debuggedPtx);
-  module.kernel("inspect");
+mistake("the kernel that cannot run", ({ gpu, multicastPtx }) => {
+  const module = gpu.loadModule(multicastPtx);
+  module.kernel("accumulate");
 });
 
 mistake("a kernel with a texture reference", ({ gpu, saxpyPtx }) => {

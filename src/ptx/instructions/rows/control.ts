@@ -27,7 +27,7 @@ export type SynchronizationName =
   | "nanosleep";
 
 /** The names of the instruction table's rows for stack and miscellaneous instructions. */
-export type MiscellaneousName = "stacksave" | "stackrestore" | "alloca" | "pmevent" | "trap" | "setmaxnreg";
+export type MiscellaneousName = "stacksave" | "stackrestore" | "alloca" | "brkpt" | "pmevent" | "trap" | "setmaxnreg";
 
 /**
  * The traits of control-flow instructions. The property `flow` of a row states how the instruction affects control
@@ -179,25 +179,19 @@ function arrivals(name: string): InstructionRow[] {
 }
 
 const stack: InstructionTraits = { effects: ["allocates"] };
+const traps: InstructionTraits = { ...pure, effects: ["traps"], dividesBlock: () => true };
 const dividingHint: InstructionTraits = { ...performanceHint, dividesBlock: () => true };
-
-/**
- * Returns the instruction table's rows for instructions that the compiler does not support, but whose traits are needed
- * by analyses.
- */
-export const unsupportedRows: () => Rows<"brkpt"> = onFirstUse((): Rows<"brkpt"> => ({
-  brkpt: row("brkpt", "9.7.19.1", {}),
-}));
 
 /** Returns the instruction table's rows for stack and miscellaneous instructions. */
 export const miscellaneousRows: () => Rows<MiscellaneousName> = onFirstUse((): Rows<MiscellaneousName> => ({
   stacksave: row("stacksave.<type:u32|u64> d", "9.7.17.1", stack),
   stackrestore: row("stackrestore.<type:u32|u64> a", "9.7.17.2", stack),
   alloca: row("alloca.<type:u32|u64> d, size [, alignment]", "9.7.17.3", stack),
+  brkpt: row("brkpt", "9.7.19.1", traps),
   pmevent: [
     row("pmevent a", "9.7.19.3", dividingHint),
     row("pmevent.mask a", "9.7.19.3", dividingHint),
   ],
-  trap: row("trap", "9.7.19.4", { ...pure, effects: ["traps"], dividesBlock: () => true }),
+  trap: row("trap", "9.7.19.4", traps),
   setmaxnreg: row("setmaxnreg.<action:inc|dec>.sync.aligned.u32 n", "9.7.19.5", performanceHint),
 }));

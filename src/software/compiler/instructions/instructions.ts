@@ -169,7 +169,7 @@ import {
   storeSurface,
 } from "./textures/surface_instructions.ts";
 import { readTexture } from "./textures/texture_instructions.ts";
-import { performanceEvent, redistributeRegisters, trap } from "./miscellaneous_instructions.ts";
+import { breakpoint, performanceEvent, redistributeRegisters, trap } from "./miscellaneous_instructions.ts";
 import { refusedForms, refusedOpcodes } from "./refused_instructions.ts";
 import { isSpecialRegister } from "./special_registers.ts";
 import { type InstructionForm, lowered, type Lowerings } from "./instruction_form.ts";
@@ -493,6 +493,7 @@ const miscellaneousLowerings = onFirstUse((): Lowerings<MiscellaneousName> => ({
   stackrestore: restoreStack,
   alloca: allocateOnStack,
   pmevent: performanceEvent,
+  brkpt: breakpoint,
   trap,
   setmaxnreg: redistributeRegisters,
 }));

@@ -4,15 +4,21 @@
  * @module
  */
 import { faultKind } from "../../abi/addresses.ts";
+import type { FunctionEmitter } from "../codegen/function_emitter.ts";
 import type { Emit } from "./instruction_form.ts";
 import { constantOf } from "./integers/integer_instructions.ts";
 
+/** Emits code for `brkpt`. There is never a debugger, and without one a breakpoint stops the kernel as a trap does. */
+export const breakpoint: Emit = (e) => stop(e, faultKind.breakpoint);
+
 /** Emits code for `trap`. */
-export const trap: Emit = (e) => {
-  e.code.i32(faultKind.trap).i64(0n);
+export const trap: Emit = (e) => stop(e, faultKind.trap);
+
+function stop(e: FunctionEmitter, kind: number): void {
+  e.code.i32(kind).i64(0n);
   e.pushPlace();
   e.callHelper("fault").ops("unreachable");
-};
+}
 
 /** Emits code for `pmevent`, which has no effect, because there are no performance counters to trigger. */
 export const performanceEvent: Emit = (e, i) => {

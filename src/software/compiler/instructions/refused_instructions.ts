@@ -17,7 +17,6 @@ export const refusedOpcodes: ReadonlyMap<string, RefusalReason> = new Map(
     ["tcgen05", "9.7.16", needsBlackwell],
     ["clusterlaunchcontrol", "9.7.13.17", needsBlackwell],
     ["multimem", "9.7.9.14", "there is no multicast memory"],
-    ["brkpt", "9.7.19.1", "there is no debugger to stop for"],
   ] as const).flatMap(([opcodes, section, reason]) =>
     opcodes.split(" ").map((opcode) => [opcode, { section, reason }] as const)
   ),

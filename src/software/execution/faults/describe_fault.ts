@@ -53,6 +53,8 @@ export function describeFault(report: FaultReport, memory: LaunchMemory): string
       return memory.lacksWorkspace
         ? "executes a trap, as grid.sync() does in a launch that is not cooperative: launch it with cooperative: true"
         : "executes a trap";
+    case faultKind.breakpoint:
+      return "stops at a breakpoint, as kernels do that fail an assertion, and there is no debugger";
     case faultKind.stackOverflow:
       return `needs more stack than the ${memory.local} bytes of the thread`;
     case faultKind.invalidFunction:
