@@ -361,6 +361,64 @@ WAIT:
   assertEquals(Array.from(await out.read(Uint32Array)), [28, 29, 30, 31]);
 });
 
+testOnEachDriver("a kernel makes a tensor map of zeros", async (cuda) => {
+  const gpu = cuda.device(0);
+  using pool = gpu.createPool();
+  using tensor = pool.allocate(4096);
+  const bytes = pattern(4096);
+  tensor.copyFrom(bytes);
+  using made = pool.allocate(128);
+  using out = pool.allocate(256);
+  using module = gpu.loadModule(mapOfZeros);
+  const copy = { elementBytes: 2, shape: [24, 30], strides: [64], box: [16, 8], swizzle: 32, at: [16, 25] };
+  const [columns, rows] = copy.shape as [number, number], [x, y] = copy.at as [number, number];
+  module.kernel("test").launch({ grid: 1, block: 32 }, tensor, made, out, rows, columns, copy.strides[0]!, x, y);
+  assertEquals(await out.read(Uint8Array), loadedBox(bytes, copy, [0, 0]).slice(0, 256));
+});
+
+/** A kernel that makes a tensor map of 16-bit elements and the box 8x16 in shared memory, and loads a box with it. */
+const mapOfZeros = `.version 8.3
+.target sm_90a
+.address_size 64
+.visible .entry test(.param .u64 tensor, .param .u64 made, .param .u64 out, .param .u32 rows, .param .u32 columns,
+    .param .u64 stride, .param .u32 x, .param .u32 y) {
+  .reg .pred %p<3>; .reg .b32 %r<9>; .reg .b64 %rd<6>;
+  .shared .align 128 .b8 map[128]; .shared .align 256 .b8 sm[256]; .shared .align 8 .b64 bar;
+  ld.param.u64 %rd1, [tensor]; ld.param.u64 %rd2, [made]; ld.param.u64 %rd3, [out]; ld.param.u64 %rd4, [stride];
+  ld.param.u32 %r1, [rows]; ld.param.u32 %r2, [columns]; ld.param.u32 %r3, [x]; ld.param.u32 %r4, [y];
+  mov.u32 %r5, %tid.x; setp.eq.u32 %p1, %r5, 0;
+  shl.b32 %r6, %r5, 2; mov.u32 %r7, map; add.u32 %r7, %r7, %r6; st.shared.u32 [%r7], 0;
+  bar.warp.sync -1;
+  @%p1 tensormap.replace.tile.global_address.shared::cta.b1024.b64 [map], %rd1;
+  @%p1 tensormap.replace.tile.rank.shared::cta.b1024.b32 [map], 1;
+  @%p1 tensormap.replace.tile.box_dim.shared::cta.b1024.b32 [map], 0, 16;
+  @%p1 tensormap.replace.tile.box_dim.shared::cta.b1024.b32 [map], 1, 8;
+  @%p1 tensormap.replace.tile.global_dim.shared::cta.b1024.b32 [map], 0, %r2;
+  @%p1 tensormap.replace.tile.global_dim.shared::cta.b1024.b32 [map], 1, %r1;
+  @%p1 tensormap.replace.tile.global_stride.shared::cta.b1024.b64 [map], 0, %rd4;
+  @%p1 tensormap.replace.tile.element_stride.shared::cta.b1024.b32 [map], 0, 1;
+  @%p1 tensormap.replace.tile.element_stride.shared::cta.b1024.b32 [map], 1, 1;
+  @%p1 tensormap.replace.tile.elemtype.shared::cta.b1024.b32 [map], 1;
+  @%p1 tensormap.replace.tile.interleave_layout.shared::cta.b1024.b32 [map], 0;
+  @%p1 tensormap.replace.tile.swizzle_mode.shared::cta.b1024.b32 [map], 1;
+  @%p1 tensormap.replace.tile.fill_mode.shared::cta.b1024.b32 [map], 0;
+  bar.warp.sync -1;
+  tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%rd2], [map], 128;
+  fence.proxy.tensormap::generic.acquire.gpu [%rd2], 128;
+  @!%p1 bra DONE;
+  mbarrier.init.shared.b64 [bar], 1; fence.mbarrier_init.release.cluster;
+  mbarrier.arrive.expect_tx.shared.b64 _, [bar], 256;
+  cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [sm], [%rd2, {%r3, %r4}], [bar];
+WAIT:
+  mbarrier.try_wait.parity.shared.b64 %p2, [bar], 0;
+  @!%p2 bra WAIT;
+  cp.async.bulk.global.shared::cta.bulk_group [%rd3], [sm], 256;
+  cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;
+DONE:
+  ret;
+}
+`;
+
 testOnEachDriver("a persistent kernel with specialized warps multiplies matrices through a pipeline", async (cuda) => {
   const gpu = cuda.device(0);
   using pool = gpu.createPool();

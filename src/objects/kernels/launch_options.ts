@@ -30,8 +30,7 @@ export interface LaunchOptions {
    * Number of blocks per cluster. The blocks of a cluster run concurrently on neighboring multiprocessors, and can
    * access each other's shared memory. In each dimension, the grid's size must be a multiple of the cluster's. Needs a
    * GPU of compute capability 9.0 or higher, on which every kernel can have clusters of 8 blocks. The launch opts in to
-   * larger clusters if needed. Kernels with `__cluster_dims__` do not need this option. The software device has no
-   * clusters. Defaults to no clusters.
+   * larger clusters if needed. Kernels with `__cluster_dims__` do not need this option. Defaults to no clusters.
    */
   cluster?: Dim3;
   /**

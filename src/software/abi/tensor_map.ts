@@ -65,8 +65,8 @@ export interface PixelBox {
   readonly count: number;
 }
 
-/** The first bytes of a tensor map. */
-const mark = 0x706d_7462;
+/** The first bytes of a tensor map, as a 32-bit integer. */
+export const tensorMapMark = 0x706d_7462;
 const offsets = {
   mark: 0,
   type: 4,
@@ -115,7 +115,7 @@ export const replacedTypes: readonly number[] = [0, 1, 2, 3, 4, 5, 6, 7, 10, 8, 
 export function encodeTensorMap(map: EncodedTensor): Uint8Array<ArrayBuffer> {
   const bytes = new Uint8Array(tensorMapByteLength);
   const view = new DataView(bytes.buffer);
-  view.setUint32(offsets.mark, mark, true);
+  view.setUint32(offsets.mark, tensorMapMark, true);
   bytes[offsets.type] = map.type;
   bytes[offsets.rank] = map.rank;
   bytes[offsets.interleave] = map.interleave;
@@ -142,7 +142,7 @@ export function encodeTensorMap(map: EncodedTensor): Uint8Array<ArrayBuffer> {
 export function decodeTensorMap(view: DataView, begin = 0): EncodedTensor | undefined {
   const byteAt = (offset: number) => view.getUint8(begin + offset);
   const rank = byteAt(offsets.rank), type = byteAt(offsets.type), swizzle = byteAt(offsets.swizzle);
-  const isMap = view.getUint32(begin + offsets.mark, true) === mark && rank >= 1 && rank <= mostDimensions &&
+  const isMap = view.getUint32(begin + offsets.mark, true) === tensorMapMark && rank >= 1 && rank <= mostDimensions &&
     type < tensorTypes.length && swizzle < swizzleWidths.length;
   if (!isMap) return undefined;
   const upTo = (count: number, valueOf: (index: number) => number) =>

@@ -17,7 +17,13 @@ import {
   type ResolvedOperand,
   spaceOf,
 } from "../../../../ptx/instructions/resolved_instruction.ts";
-import { mostDimensions, replacedFields, replacedTypes, tensorOperations } from "../../../abi/tensor_map.ts";
+import {
+  mostDimensions,
+  replacedFields,
+  replacedTypes,
+  tensorMapMark,
+  tensorOperations,
+} from "../../../abi/tensor_map.ts";
 import { typeNamed } from "../../../../ptx/instructions/scalar_types.ts";
 
 const u16 = typeNamed("u16");
@@ -137,18 +143,23 @@ const enumerations: readonly string[] = ["elemtype", "interleave_layout", "swizz
 /** Emits code for `tensormap.replace`. */
 export const replaceField: Emit = (e, i) => {
   const { code } = e;
+  const pushField = ({ offset, bytes }: { offset: number; bytes: number }) => {
+    const address = addressOperand(e, i.operands[0]);
+    const place = { ...address, offset: address.offset + BigInt(offset) };
+    pushLocation(e, place, { space: spaceOf(i), bytes, operation: "write" });
+  };
   const name = i.choices.get("field")!;
   const { offset, stride, bytes } = replacedFields[name]!;
-  const [operand, ...others] = i.operands;
+  const [, ...others] = i.operands;
   const value = others.at(-1);
   const index = others.length > 1 ? Number(constantOf(others[0]) ?? -1n) : 0;
   if (index < 0 || index >= mostDimensions - Number(name === "global_stride")) e.fail("it has no such dimension");
-  const address = addressOperand(e, operand);
-  pushLocation(e, { ...address, offset: address.offset + BigInt(offset + stride * index) }, {
-    space: spaceOf(i),
-    bytes,
-    operation: "write",
-  });
+  // Kernels make tensor maps of 128 zeros, too. No such map is complete without an address.
+  if (name === "global_address") {
+    pushField({ offset: 0, bytes: 4 });
+    code.i32(tensorMapMark).memory("i32Store");
+  }
+  pushField({ offset: offset + stride * index, bytes });
   if (enumerations.includes(name)) {
     const constant = Number(constantOf(value) ?? e.fail("its value must be a literal"));
     const isType = name === "elemtype";
