@@ -13,33 +13,13 @@
  */
 import { noExponent, operandFlags, zeroExponent } from "./formats.ts";
 import { FunctionWriter, type WarpFunctions } from "./warp_functions.ts";
-import { hasRelaxedTruncation } from "../webassembly/engine_features.ts";
+import { hasRelaxedVectors } from "../webassembly/engine_features.ts";
 import type { FunctionDefinition } from "../webassembly/module_encoder.ts";
+import { fractionBitsOf, type ProductBlock, shortMask } from "./product_block.ts";
+import { SumRounder } from "./rounded_sums.ts";
+import { writeNarrowBlock } from "./narrow_products.ts";
 import { workspace } from "./workspace.ts";
 
-/** A block of products. */
-export interface ProductBlock {
-  readonly m: number;
-  readonly n: number;
-  /** The number of products in each sum. */
-  readonly k: number;
-  /** The number of elements of a row of A in the workspace. */
-  readonly depth: number;
-  /** The number of rows of B in the workspace. */
-  readonly rows: number;
-  readonly c: "f16" | "f32";
-  readonly d: "f16" | "f32";
-  /** Whether each element of A is multiplied by an element of a row of B that the workspace names. */
-  readonly isSparse: boolean;
-  /** Whether sums have fewer bits: see `fewFractionBits`. */
-  readonly isShort?: true;
-}
-
-/** The number of bits after the binary point of the largest summand's exponent. */
-const usualFractionBits = 25;
-/** The number of bits in a warpgroup's products of 8-bit elements. Their results in f32 lack the low 10 bits. */
-const fewFractionBits = 13;
-const shortMask = -0x400;
 /** The exponent that a block without summands has. No sum of products that are not 0 has a lower one. */
 const leastTop = { narrow: -100, wide: -300 } as const;
 
@@ -60,25 +40,37 @@ export function blockFunction(functions: WarpFunctions, block: ProductBlock): nu
     const special = functions.indexOf(`special ${JSON.stringify(block)}`, () => writeSpecial(block));
     const variant = (range: "narrow" | "wide") =>
       functions.indexOf(`${range} ${JSON.stringify(block)}`, () => new BlockWriter(block, range).write());
-    const isSpecial = f.local();
     const callWith = (index: number) => {
       for (const parameter of [space, a, b, first, c, d]) code.get(parameter);
-      code.call(index);
+      code.call(index).get(flags).ops("i32Or").set(flags);
     };
-    code.get(flags).i32(operandFlags.wide).ops("i32And").ifUnlikely("i32");
-    callWith(variant("wide"));
-    code.else();
-    callWith(variant("narrow"));
-    code.end().get(flags).i32(operandFlags.special).ops("i32And", "i32Or").set(isSpecial);
-    code.get(isSpecial).ifUnlikely();
-    callWith(special);
+    // The fast function computes what the careful one would, or adds the flag `wide`.
+    const fast = !block.isSparse
+      ? functions.indexOf(`fast ${JSON.stringify(block)}`, () => writeNarrowBlock(block))
+      : block.isWide
+      ? variant("narrow")
+      : undefined;
+    const careful = variant(block.isWide ? "wide" : "narrow");
+    if (fast !== undefined) {
+      code.get(flags).i32(operandFlags.wide).ops("i32And", "i32Eqz").if();
+      callWith(fast);
+      code.end().get(flags).i32(operandFlags.wide).ops("i32And").ifUnlikely();
+    }
+    callWith(careful);
+    if (fast !== undefined) code.end();
+    code.get(flags).i32(operandFlags.special).ops("i32And").ifUnlikely();
+    for (const parameter of [space, a, b, first, c, d]) code.get(parameter);
+    code.call(special);
     code.get(space).get(d).call(functions.indexOf(`replace ${block.m * block.n}`, () => writeReplacement(block)));
     code.end();
     return f.finish();
   });
 }
 
-/** Writes the sums of a block's products. The function returns whether an element of C is an infinity or a NaN. */
+/**
+ * Writes the sums of a block's products. The function returns the flag `special` if an element of C is an infinity or a
+ * NaN.
+ */
 class BlockWriter {
   readonly #f = new FunctionWriter(["i32", "i32", "i32", "i32", "i32", "i32"], ["i32"]);
   /** The largest exponent of an element of C so far. */
@@ -86,13 +78,15 @@ class BlockWriter {
   readonly #block: ProductBlock;
   readonly #isWide: boolean;
   readonly #fractionBits: number;
-  readonly #truncate = hasRelaxedTruncation() ? "i32x4RelaxedTruncF32x4S" : "i32x4TruncSatF32x4S";
+  readonly #rounder: SumRounder;
+  readonly #truncate = hasRelaxedVectors() ? "i32x4RelaxedTruncF32x4S" : "i32x4TruncSatF32x4S";
 
   constructor(block: ProductBlock, range: "narrow" | "wide") {
     this.#block = block;
     this.#isWide = range === "wide";
     this.#largest = this.#f.local("v128");
-    this.#fractionBits = block.isShort ? fewFractionBits : usualFractionBits;
+    this.#fractionBits = fractionBitsOf(block);
+    this.#rounder = new SumRounder(this.#f, { fractionBits: this.#fractionBits, bias: 0 });
   }
 
   write(): FunctionDefinition {
@@ -172,7 +166,7 @@ class BlockWriter {
     const cExponents = [f.local("v128"), f.local("v128")] as const;
     cs.forEach((local, half) => {
       code.get(cAt).v128Load(16 * half);
-      if (this.#block.c === "f16") this.#widenHalf();
+      if (this.#block.c === "f16") this.#rounder.widenHalf();
       code.set(local);
       this.#setExponents(local, cExponents[half]!);
       code.get(cExponents[half]!).get(this.#largest).simd("i32x4MaxS").set(this.#largest);
@@ -275,24 +269,6 @@ class BlockWriter {
     code.simd("i32x4Sub").get(value).f32(0).simd("f32x4Splat", "f32x4Eq", "v128Bitselect").set(exponents);
   }
 
-  /** Writes code that converts the four f16 on the stack, in the low bits of its lanes, to f32. */
-  #widenHalf(): void {
-    const f = this.#f;
-    const { code } = f;
-    const bits = this.#halfBits ??= f.local("v128"), magnitude = this.#halfMagnitude ??= f.local("v128");
-    code.set(bits).get(bits);
-    this.#push(0x7fff);
-    code.simd("v128And").set(magnitude);
-    code.get(magnitude).simd("f32x4ConvertI32x4S").f32(2 ** -24).simd("f32x4Splat", "f32x4Mul");
-    code.get(magnitude).i32(13).simd("i32x4Shl");
-    this.#push(112 << 23);
-    code.simd("i32x4Add").get(magnitude);
-    this.#push(0x400);
-    code.simd("i32x4LtS", "v128Bitselect").get(bits).get(magnitude).simd("v128Xor").i32(16).simd("i32x4Shl", "v128Or");
-  }
-  #halfBits: number | undefined;
-  #halfMagnitude: number | undefined;
-
   /** Writes code that rounds four sums and stores them. */
   #round({ sum, addend, top, cValue, ofProducts, half, dAt }: {
     readonly sum: number;
@@ -305,99 +281,33 @@ class BlockWriter {
   }): void {
     const f = this.#f;
     const { code } = f;
-    const upper = (local: number) => code.get(local).get(local).i8x16Shuffle(upperHalf).simd("f64x2ConvertLowI32x4S");
-    const lower = (local: number) => code.get(local).simd("f64x2ConvertLowI32x4S");
     code.get(dAt);
-    if (this.#block.d === "f32" && !this.#isWide) {
-      for (const push of [lower, upper]) {
-        push(sum);
-        push(addend).simd("f64x2Add").i64(-(1n << 29n)).simd("i64x2Splat", "v128And", "f32x4DemoteF64x2Zero");
-      }
-      code.i8x16Shuffle(lowerHalves).get(top);
-      this.#push(127 - this.#fractionBits);
-      code.simd("i32x4Add").i32(23).simd("i32x4Shl", "f32x4Mul").set(this.#result ??= f.local("v128"));
+    if (this.#block.d === "f16") {
+      this.#rounder.pushHalf({ sum, addend, top });
+    } else if (this.#isWide) {
+      this.#rounder.pushSingle({ sum, addend, top });
+    } else {
+      this.#rounder.pushNormal({ sum, addend, top });
+      code.set(this.#result ??= f.local("v128"));
       // Without products, D is C. C may be so small that the scale above does not fit it.
       code.get(cValue).f32(0).simd("f32x4Splat", "f32x4Add").get(this.#result);
       code.get(ofProducts).simd(half === 0 ? "i32x4ExtendLowI16x8S" : "i32x4ExtendHighI16x8S");
       this.#push(noExponent);
       code.simd("i32x4LtS", "v128Bitselect");
-      if (this.#block.isShort) {
-        this.#push(shortMask);
-        // Masking a negative subnormal C leaves -0, to which adding 0 gives +0.
-        code.simd("v128And").f32(0).simd("f32x4Splat", "f32x4Add");
-      }
-    } else {
-      const exact = this.#exact ??= f.local("v128");
-      for (const push of [lower, upper]) {
-        push(sum);
-        push(addend).simd("f64x2Add").get(top);
-        if (push === upper) code.get(top).i8x16Shuffle(upperHalf);
-        code.simd("i64x2ExtendLowI32x4S").i64(BigInt(1023 - this.#fractionBits)).simd("i64x2Splat", "i64x2Add");
-        code.i32(52).simd("i64x2Shl", "f64x2Mul").set(exact);
-        if (this.#block.d === "f16") this.#roundToHalf(exact);
-        else this.#roundTowardZero(exact);
-        code.simd("f32x4DemoteF64x2Zero");
-      }
-      code.i8x16Shuffle(lowerHalves);
-      if (this.#block.d === "f16") this.#narrowToHalf();
+    }
+    if (this.#block.isShort && this.#block.d === "f32") {
+      this.#push(shortMask);
+      // Masking a negative subnormal number leaves -0, to which adding 0 gives +0.
+      code.simd("v128And").f32(0).simd("f32x4Splat", "f32x4Add");
     }
     code.v128Store(16 * half);
   }
   #result: number | undefined;
-  #exact: number | undefined;
-
-  /** Writes code that pushes two numbers, rounded toward zero to an f32. */
-  #roundTowardZero(exact: number): void {
-    const { code } = this.#f;
-    code.get(exact).f64(2 ** 149).simd("f64x2Splat", "f64x2Mul", "f64x2Trunc");
-    code.f64(2 ** -149).simd("f64x2Splat", "f64x2Mul");
-    code.get(exact).i64(-(1n << 29n)).simd("i64x2Splat", "v128And");
-    code.get(exact).simd("f64x2Abs").f64(2 ** -126).simd("f64x2Splat", "f64x2Lt", "v128Bitselect");
-    // A subnormal result of -0 is +0.
-    code.f64(0).simd("f64x2Splat", "f64x2Add");
-  }
-
-  /**
-   * Writes code that pushes two numbers, rounded to nearest even to an f16. Adding a number of which the last bit is the
-   * last bit of the result rounds.
-   */
-  #roundToHalf(exact: number): void {
-    const f = this.#f;
-    const { code } = f;
-    const magic = this.#magic ??= f.local("v128");
-    code.get(exact).i64(0x7ff0_0000_0000_0000n).simd("i64x2Splat", "v128And").f64(2 ** -14).simd(
-      "f64x2Splat",
-      "f64x2Max",
-    );
-    code.f64(1.5 * 2 ** 42).simd("f64x2Splat", "f64x2Mul").tee(magic);
-    code.get(exact).simd("f64x2Add").get(magic).simd("f64x2Sub");
-  }
-  #magic: number | undefined;
-
-  /** Writes code that converts four f32, each of which is an f16 or too large for one, to f16 in 32 bits each. */
-  #narrowToHalf(): void {
-    const f = this.#f;
-    const { code } = f;
-    const value = this.#halfBits ??= f.local("v128"), magnitude = this.#halfMagnitude ??= f.local("v128");
-    code.set(value).get(value).simd("f32x4Abs").set(magnitude);
-    // Subnormal, normal, or infinite.
-    code.get(magnitude).f32(2 ** 24).simd("f32x4Splat", "f32x4Mul", "i32x4TruncSatF32x4S");
-    code.get(magnitude).i32(13).simd("i32x4ShrU");
-    this.#push(112 << 10);
-    code.simd("i32x4Sub");
-    this.#push(0x7c00);
-    code.simd("i32x4MinS").get(magnitude).f32(2 ** -14).simd("f32x4Splat", "f32x4Lt", "v128Bitselect");
-    code.get(value).i32(31).simd("i32x4ShrU").i32(15).simd("i32x4Shl");
-    code.get(magnitude).f32(0).simd("f32x4Splat", "f32x4Gt", "v128And", "v128Or");
-  }
 
   #push(number: number): void {
     this.#f.code.i32x4([number, number, number, number]);
   }
 }
-
-const upperHalf = [8, 9, 10, 11, 12, 13, 14, 15, 8, 9, 10, 11, 12, 13, 14, 15];
-const lowerHalves = [0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23];
 
 /**
  * Writes a function that finds the elements of D that are infinities or NaNs, and stores them in `special`, where 0

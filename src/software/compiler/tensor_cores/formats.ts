@@ -21,8 +21,11 @@ export const noExponent = -4096;
 
 /** Flags of an operand: an element is an infinity or a NaN; an exponent is outside of `narrowExponents`. */
 export const operandFlags = { special: 1, wide: 2 } as const;
-/** The range of exponents for which no product, and no product that is scaled, overflows or underflows an f32. */
-export const narrowExponents = { least: -40, most: 60 } as const;
+/**
+ * The range of exponents for which no product, and no product that is scaled, overflows or underflows an f32, and the
+ * exponents of products fit in 8 bits: they are greater than the sum of any exponent and -128, which stands for 0.
+ */
+export const narrowExponents = { least: -43, most: 40 } as const;
 
 /** How the bits of an element become an f32, once they are the upper bits of a word. */
 interface Encoding {

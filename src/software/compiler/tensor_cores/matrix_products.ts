@@ -11,7 +11,7 @@ import {
   integerMultiplication,
   integerReader,
 } from "./exact_products.ts";
-import { blockFunction, type ProductBlock } from "./float_products.ts";
+import { blockFunction } from "./float_products.ts";
 import { bitsOfFormat, type FloatFormat } from "./formats.ts";
 import {
   accumulatorCopy,
@@ -21,6 +21,7 @@ import {
   registersOfOperand,
 } from "./fragments.ts";
 import { fromHalf, toHalf } from "./half_conversions.ts";
+import type { ProductBlock } from "./product_block.ts";
 import { quadFunction } from "./quad_products.ts";
 import type { Rounding } from "../helpers/rounding_helpers.ts";
 import { sourceReader, type SparseLayout } from "./sparse_sources.ts";
@@ -245,6 +246,7 @@ function writeBlocks(
       c: isFirst && !isSplit ? cFormat : dFormat,
       d: dFormat,
       isSparse: product.selector !== undefined,
+      isWide: product.a === "bf16" || product.a === "tf32",
       ...product.isOfWarpgroup && hasSmallFloats(product) ? { isShort: true } as const : {},
     };
     // D is the C of the first of two products that are composed, until it is the result of the second.

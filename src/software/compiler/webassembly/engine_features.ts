@@ -56,16 +56,18 @@ function probeFunction(type: "f32" | "f64"): FunctionDefinition {
 
 let relaxed: boolean | undefined;
 
-/** Whether the engine has relaxed conversions from f32 to i32, which are faster. In range, they give the same results. */
-export function hasRelaxedTruncation(): boolean {
+/**
+ * Whether the engine has relaxed conversions from f32 to i32 and relaxed selections of bytes, which are faster. For
+ * operands in range, they give the same results.
+ */
+export function hasRelaxedVectors(): boolean {
+  const code = new CodeWriter();
+  code.f32(0).simd("f32x4Splat", "i32x4RelaxedTruncF32x4S");
+  code.i32(0).simd("i32x4Splat", "i8x16RelaxedSwizzle").ops("drop");
   return relaxed ??= WebAssembly.validate(encodeModule({
     memory: { module: "probe", name: "memory", pages: 1 },
     globals: [],
     imports: [],
-    functions: [{
-      type: { parameters: [], results: [] },
-      locals: [],
-      code: new CodeWriter().f32(0).simd("f32x4Splat", "i32x4RelaxedTruncF32x4S").ops("drop").finish(),
-    }],
+    functions: [{ type: { parameters: [], results: [] }, locals: [], code: code.finish() }],
   }));
 }
