@@ -370,6 +370,18 @@ LOOP:
   assert(pointsOf(loop.replace("%rd11, %rd11, %rd10", "%rd11, %rd11, 4")) > 0);
 });
 
+test("asynchronous copies of lanes do not wait for each other, but for other accesses", () => {
+  const pointsOf = (body: string) => compilePtx(kernelOf(ownWord + body)).kernels.get("test")!.lockstepPointCount;
+  const copy = (offset: number) => `cp.async.cg.shared.global [%r2+${offset}], [%rd1+${offset}], 16;`;
+  const permuted = "xor.b32 %r2, %r0, 5; shl.b32 %r2, %r2, 4;";
+  assertEquals(pointsOf(`${permuted} ${copy(0)} ${copy(2048)}`), 0);
+  assertEquals(
+    pointsOf(`${permuted} ${copy(0)} cp.async.wait_all; ld.shared.u32 %r4, [s]; st.global.u32 [%rd3], %r4;`),
+    1,
+  );
+  assertEquals(pointsOf(`${permuted} st.shared.u32 [%r1], %r0; ${copy(0)}`), 1);
+});
+
 test("an address is followed through thousands of additions", { long: true }, () => {
   const count = 4000;
   const sums = Array.from({ length: count }, (_, index) => `add.s64 %rd${index + 101}, %rd${index + 100}, 4;`);

@@ -60,7 +60,7 @@ export class AccessConflicts {
    */
   conflict(first: LinearAccess, second: LinearAccess, changed: ReadonlySet<LinearTerm>): boolean {
     if (!first.writes && !second.writes) return false;
-    if (first.reduction !== undefined && first.reduction === second.reduction) return false;
+    if (first.unordered !== undefined && first.unordered === second.unordered) return false;
     if (!this.#meet(first, second)) return false;
     // If both stores of a lane write the same bytes, the order of the lanes at the first store does not affect the
     // final values.
@@ -276,10 +276,10 @@ export interface MemoryAccess {
   /** Whether the instruction only writes, without any ordering guarantees. */
   readonly isPlainStore: boolean;
   /**
-   * For an atomic instruction whose result is unused: its operation and type. The order of two such instructions is
-   * irrelevant if their operations and types are equal. Undefined for other accesses.
+   * For an atomic instruction whose result is unused: its operation and type. For the stores of an asynchronous copy: a
+   * name that all of them share. The order of two accesses is irrelevant if this is equal. Undefined for other accesses.
    */
-  readonly reduction: string | undefined;
+  readonly unordered: string | undefined;
 }
 
 /** The atomic operations whose order does not affect the final value. */
@@ -305,7 +305,9 @@ export function accessesOf(
     ? `${operation} ${type.name}`
     : undefined;
   return addresses.flatMap((address, index): MemoryAccess[] => {
-    // An asynchronous copy has two addresses: it writes shared memory and reads global memory.
+    // An asynchronous copy has two addresses: it writes shared memory and reads global memory. PTX does not order the
+    // stores of such copies.
+    const isCopied = addresses.length === 2 && index === 0;
     const space = addresses.length === 1 ? spaceOf(instruction) : index === 0 ? "shared" : "global";
     if (space !== "shared" && space !== "global" && space !== "generic") return [];
     if (address.base?.kind === "variable" && (address.base.isInFrame === true || address.base.space === "param")) {
@@ -318,7 +320,7 @@ export function accessesOf(
       bytes: addresses.length === 1 ? type.bits / 8 * length : 16,
       writes: writes && index === 0,
       isPlainStore: form.traits.isPlainStore === true,
-      reduction,
+      unordered: isCopied ? "asynchronous copy" : reduction,
     }];
   });
 }
