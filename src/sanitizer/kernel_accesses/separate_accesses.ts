@@ -62,8 +62,8 @@ export function hasOnlyWeakAccesses({ analysis }: KernelCode): boolean {
 
 function isWeak(instruction: ResolvedInstruction): boolean {
   const { flow, traits } = instruction.form;
-  // Textures and surfaces may show the memory of buffers.
-  if (flow === "call" || traits.takesCoordinates === true) return false;
+  // Textures and surfaces may show the memory of buffers, and blocks of a cluster share their memory.
+  if (flow === "call" || traits.takesCoordinates === true || traits.mapsClusterMemory === true) return false;
   if (!mayAccess(instruction)) return true;
   if ((traits.access !== "read" && traits.access !== "write") || isAsynchronous(instruction)) return false;
   if (harmlessSpaces.has(spaceOf(instruction))) return true;

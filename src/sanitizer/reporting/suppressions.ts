@@ -78,6 +78,8 @@ export const reportKinds: Readonly<Record<SanitizerCheck, readonly string[]>> = 
     "unfinished-copy",
     "non-coherent-read",
     "missing-proxy-fence",
+    "unstarted-block",
+    "exited-block",
   ],
   synchronization: [
     "divergent-barrier",

@@ -153,9 +153,7 @@ export const orderBits = {
   strong: 1,
   acquire: 2,
   release: 4,
-  /**
-   * The scope is wider than a block. A cluster scope counts as block scope, since every cluster consists of one block.
-   */
+  /** The scope is wider than a cluster. */
   wide: 8,
   /** A load through the non-coherent cache. */
   notCoherent: 16,
@@ -190,10 +188,12 @@ export const orderBits = {
   proxy: 16384,
   /** An access to texels by a texture or a surface. Its reads go through a cache that does not see writes. */
   texels: 32768,
+  /** The scope is the cluster: that of a block, or a wider one if clusters have several blocks. */
+  cluster: 65536,
 } as const;
 
 /**
  * The number of low bits that `orderBits` occupy. The bits above them contain the base-2 logarithm of the number of
  * elements of an access or, for `wait`, the number of groups.
  */
-export const orderCountShift = 16;
+export const orderCountShift = 17;

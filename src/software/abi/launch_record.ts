@@ -256,7 +256,13 @@ export type SuspensionRequest =
   /**
    * `barrier.cluster`: the thread arrives, or waits until all threads of the cluster that have not exited have arrived.
    */
-  | { readonly kind: "clusterBarrier"; readonly operation: "arrive" | "wait"; readonly isAligned: boolean }
+  | {
+    readonly kind: "clusterBarrier";
+    readonly operation: "arrive" | "wait";
+    readonly isAligned: boolean;
+    /** Whether the arrival orders no memory: `.relaxed`. */
+    readonly isRelaxed: boolean;
+  }
   /** `bar.warp.sync`: the lanes in the mask operand wait for each other. */
   | { readonly kind: "warpBarrier" }
   /** `shfl.sync`: `first` is the lane or distance, `second` the clamp and segment mask. */

@@ -6,6 +6,7 @@
  *
  * @module
  */
+import { orderBits } from "../../abi/check_state.ts";
 import { faultKind, shadowOffset, sharedSpan } from "../../abi/addresses.ts";
 import { shadowStore } from "../checks/memory_shadows.ts";
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
@@ -320,14 +321,24 @@ export const rankOfAddress: Emit = (e, i) => {
 
 /** The lowering of `barrier.cluster.arrive`. */
 export const arriveAtCluster: SuspendingInstruction = {
-  describe: (i) => ({ kind: "clusterBarrier", operation: "arrive", isAligned: i.choices.has("aligned") }),
-  request: nothing,
+  describe: ({ choices }) => ({
+    kind: "clusterBarrier",
+    operation: "arrive",
+    isAligned: choices.has("aligned"),
+    isRelaxed: choices.get("semantics") === "relaxed",
+  }),
+  request: (e) => e.noteOrder(orderBits.release),
   resume: nothing,
 };
 
 /** The lowering of `barrier.cluster.wait`. */
 export const waitForCluster: SuspendingInstruction = {
-  describe: (i) => ({ kind: "clusterBarrier", operation: "wait", isAligned: i.choices.has("aligned") }),
+  describe: ({ choices }) => ({
+    kind: "clusterBarrier",
+    operation: "wait",
+    isAligned: choices.has("aligned"),
+    isRelaxed: false,
+  }),
   request: nothing,
   resume: nothing,
 };

@@ -15,6 +15,7 @@ import {
 } from "../../abi/launch_record.ts";
 import { shadowOffset } from "../../abi/addresses.ts";
 import type { KernelOrder } from "../../schedule.ts";
+import type { ClusterBarrier } from "./cluster_barrier.ts";
 import { WarpRecords } from "./warp_operations.ts";
 
 /**
@@ -258,10 +259,17 @@ export class BlockRecords {
   }
 }
 
+/** The number of the cluster's barrier for observers. It follows the numbers of the block's barriers, 0 to 15. */
+export const clusterBarrier = 16;
+
 /** Receives events of the blocks that a scheduler runs, one after another, and of the threads of these blocks. */
 export interface BlockObserver {
-  /** Called when a block starts. */
-  start(): void;
+  /**
+   * Called when a block starts.
+   *
+   * @param cluster the barrier of its cluster. Undefined if the kernel uses none and the block is a cluster of its own
+   */
+  start(cluster: ClusterBarrier | undefined): void;
   /** Called before threads of the block run. */
   resume(): void;
   /**
@@ -271,6 +279,12 @@ export interface BlockObserver {
   arrive(thread: number, arrival: ObservedArrival): void;
   /** Called when a barrier is complete, before its threads resume. */
   complete(barrier: ObservedBarrier): void;
+  /** Called when a thread arrives at the barrier of the cluster. Phases have consecutive numbers. */
+  arriveAtCluster?(thread: number, arrival: { readonly phase: number; readonly isRelaxed: boolean }): void;
+  /** Called before threads resume that have waited for a phase of the barrier of the cluster. */
+  leaveCluster?(threads: readonly number[], completed: { readonly phase: number; readonly isOfAll: boolean }): void;
+  /** Called when all threads of the block have exited. */
+  end?(): void;
   /** Called before lanes of a warp resume from a warp barrier, or from an operation in which lanes exchange values. */
   meet(warp: number, meeting: ObservedMeeting): void;
 }
@@ -319,10 +333,13 @@ export function observeTogether(observers: readonly (BlockObserver | undefined)[
   const all = observers.filter((observer) => observer !== undefined);
   if (all.length < 2) return all[0];
   return {
-    start: () => all.forEach((observer) => observer.start()),
+    start: (cluster) => all.forEach((observer) => observer.start(cluster)),
     resume: () => all.forEach((observer) => observer.resume()),
     arrive: (thread, arrival) => all.forEach((observer) => observer.arrive(thread, arrival)),
     complete: (barrier) => all.forEach((observer) => observer.complete(barrier)),
+    arriveAtCluster: (thread, arrival) => all.forEach((observer) => observer.arriveAtCluster?.(thread, arrival)),
+    leaveCluster: (threads, completed) => all.forEach((observer) => observer.leaveCluster?.(threads, completed)),
+    end: () => all.forEach((observer) => observer.end?.()),
     meet: (warp, meeting) => all.forEach((observer) => observer.meet(warp, meeting)),
   };
 }

@@ -11,7 +11,7 @@ import {
   formatRanges,
   type WaitingThreads,
 } from "./block_barriers.ts";
-import { BlockRecords, type BlockThreads, ThreadPositions } from "./block_records.ts";
+import { BlockRecords, type BlockThreads, clusterBarrier, ThreadPositions } from "./block_records.ts";
 import { ClusterBarrier } from "./cluster_barrier.ts";
 import { exited, type Suspension, type SuspensionRequest, threadRecord, warpSize } from "../../abi/launch_record.ts";
 import { inOrder, type ThreadOrder } from "../../schedule.ts";
@@ -45,9 +45,6 @@ const roundsPerTurn = { usual: 8, observed: 1 } as const;
  * completed and the warp resumes before other warps run.
  */
 const answersPerRound = 4;
-
-/** The number of the cluster's barrier for observers. It follows the numbers of the block's barriers, 0 to 15. */
-const clusterBarrier = 16;
 
 /** Runs the blocks of a launch, one after another. */
 export class BlockScheduler {
@@ -162,6 +159,7 @@ export class BlockScheduler {
       }
       if (rounds >= this.#roundsPerTurn) return "busy";
     }
+    this.#options.observer?.end?.();
     this.#cluster?.leave(this);
     return "ended";
   }
@@ -179,8 +177,8 @@ export class BlockScheduler {
   start(cluster?: ClusterBarrier): void {
     this.#cluster = cluster;
     this.#records.start();
-    this.#options.observer?.start();
     this.#forget();
+    this.#options.observer?.start(this.#cluster);
     this.#yielded.fill(0);
     this.#isReady.fill(true);
   }
@@ -304,7 +302,7 @@ export class BlockScheduler {
       if (asked.kind === "lockstep" && asked.spins) this.#noteSpin(thread, request);
       else this.#events++;
       if (asked.kind === "barrier") this.#arrive(thread, asked.operation);
-      else if (asked.kind === "clusterBarrier") this.#arriveAtCluster(thread, asked.operation);
+      else if (asked.kind === "clusterBarrier") this.#arriveAtCluster(thread, asked);
       else waitsInWarp = true;
     }
     return waitsInWarp && this.#answerGroups(warp, yielded);
@@ -324,10 +322,17 @@ export class BlockScheduler {
     if (completed !== undefined) this.#release(completed);
   }
 
-  #arriveAtCluster(thread: number, operation: "arrive" | "wait"): void {
+  #arriveAtCluster(
+    thread: number,
+    { operation, isRelaxed }: Extract<SuspensionRequest, { kind: "clusterBarrier" }>,
+  ): void {
     const cluster = this.#cluster!;
-    if (operation === "arrive") this.#arrivals[thread] = cluster.arrive();
-    else if (this.#arrivals[thread]! >= cluster.phase) {
+    const { observer } = this.#options;
+    if (operation === "arrive") {
+      observer?.arriveAtCluster?.(thread, { phase: cluster.phase, isRelaxed });
+      this.#arrivals[thread] = cluster.arrive();
+    } else if (observer !== undefined || this.#arrivals[thread]! >= cluster.phase) {
+      // Observed threads go on together, so that the observer learns of the barrier before any of them.
       this.#atCluster.push(thread);
       return;
     }
@@ -337,12 +342,21 @@ export class BlockScheduler {
   /** Resumes the threads for which the phase of the cluster's barrier has completed. Returns whether there are any. */
   #resumeFromCluster(): boolean {
     const cluster = this.#cluster;
-    if (cluster === undefined || this.#observedPhase === cluster.phase) return false;
-    this.#observedPhase = cluster.phase;
-    const { length } = this.#atCluster;
+    const { observer } = this.#options;
+    if (cluster === undefined || observer === undefined && this.#observedPhase === cluster.phase) return false;
     const isDone = (thread: number) => this.#arrivals[thread]! < cluster.phase;
     const threads = this.#atCluster.filter(isDone);
-    this.#atCluster = this.#atCluster.filter((thread) => !isDone(thread));
+    if (threads.length > 0) this.#atCluster = this.#atCluster.filter((thread) => !isDone(thread));
+    if (this.#observedPhase !== cluster.phase) this.#observeCluster();
+    this.#observedPhase = cluster.phase;
+    if (threads.length === 0) return false;
+    observer?.leaveCluster?.(threads, { phase: cluster.phase - 1, isOfAll: threads.length === this.#live });
+    for (const thread of threads) this.#resume(thread);
+    return true;
+  }
+
+  /** Notifies the observer that a phase of the cluster's barrier is complete. */
+  #observeCluster(): void {
     this.#observe({
       barrier: clusterBarrier,
       count: 0,
@@ -351,8 +365,6 @@ export class BlockScheduler {
       held: 0,
       allHeld: false,
     });
-    for (const thread of threads) this.#resume(thread);
-    return this.#atCluster.length < length;
   }
 
   #yield(thread: number, request: number): void {

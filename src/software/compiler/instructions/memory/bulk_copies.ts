@@ -110,8 +110,8 @@ export function completeBytesIn(
   e.getFixed("sharedBytes");
   pushCluster(e).i32(0);
   e.callHelper("findClusterShared");
-  const { release, phased, strong } = orderBits;
-  reportAccess(e, { space: "shared", bytes: 8, operation: "atomic", order: strong | release | phased });
+  const { cluster, release, phased, strong } = orderBits;
+  reportAccess(e, { space: "shared", bytes: 8, operation: "atomic", order: strong | release | phased | cluster });
   e.code.i64(0n).i64(0n).i64(0n).get(bytes).ops("i64ExtendI32U", "i64Sub");
   e.callHelper("arriveInMemory").ops("drop");
 }

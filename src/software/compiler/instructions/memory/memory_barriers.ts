@@ -44,7 +44,8 @@ function pushBarrier(
 ): void {
   const semantics = operation === "read" ? "acquire" : "release";
   const isStrong = operation !== "write";
-  const order = accessOrderOf(i, { isStrong, defaults: { semantics, scope: "cta" } }) |
+  // The default is the scope of the block. But programs with clusters leave the scope out, and GPUs order their work.
+  const order = accessOrderOf(i, { isStrong, defaults: { semantics, scope: "cluster" } }) |
     (isStrong ? orderBits.phased : 0);
   pushLocation(e, addressOperand(e, operand), { space: spaceOf(i), bytes: 8, operation, order: ends ? null : order });
 }
@@ -123,12 +124,12 @@ export function completeBytes(
   operand: ResolvedOperand | undefined,
   { space, pushBytes }: { readonly space: string; readonly pushBytes: () => CodeWriter },
 ): void {
-  const { release, phased, strong } = orderBits;
+  const { cluster, release, phased, strong } = orderBits;
   pushLocation(e, addressOperand(e, operand), {
     space,
     bytes: 8,
     operation: "atomic",
-    order: strong | release | phased,
+    order: strong | release | phased | cluster,
   });
   e.code.i64(0n).i64(0n).i64(0n);
   pushBytes().ops("i64ExtendI32U", "i64Sub");

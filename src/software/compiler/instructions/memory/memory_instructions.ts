@@ -298,9 +298,8 @@ export function accessOrderOf(
 ): number {
   const count = Math.log2(elements) << orderCountShift;
   if (!isStrong) return count | (form.traits.readsConstants === true ? orderBits.notCoherent : 0);
-  const isWide = wideScopes.includes(choices.get("scope") ?? scope);
   return count | orderBits.strong | semanticsOf(choices.get("semantics") ?? semantics) |
-    (isWide ? orderBits.wide : 0) | (form.traits.isVolatile === true ? orderBits.volatile : 0);
+    scopeBits(choices.get("scope") ?? scope) | (form.traits.isVolatile === true ? orderBits.volatile : 0);
 }
 
 /**
@@ -313,8 +312,11 @@ export function fenceOrderOf({ choices }: ResolvedInstruction): number | undefin
   if (scope === undefined) return undefined;
   // `membar` is an alias of `fence.sc`.
   const semantics = level === undefined ? choices.get("semantics") ?? "acq_rel" : "sc";
-  const isWide = wideScopes.includes(scope);
-  return semanticsOf(semantics) | (isWide ? orderBits.wide : 0) | (semantics === "sc" ? orderBits.sequential : 0);
+  return semanticsOf(semantics) | scopeBits(scope) | (semantics === "sc" ? orderBits.sequential : 0);
+}
+
+function scopeBits(scope: string): number {
+  return wideScopes.includes(scope) ? orderBits.wide : scope === "cluster" ? orderBits.cluster : 0;
 }
 
 function semanticsOf(semantics: string): number {

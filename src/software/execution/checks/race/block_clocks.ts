@@ -250,6 +250,60 @@ export class BlockClocks {
     return this.#known[thread] ?? Knowledge.none;
   }
 
+  /** Returns what is ordered before a thread's next work, except for what the block's own barriers order. */
+  knowledgeOf(thread: number): Knowledge {
+    return this.#knowledgeOf(thread);
+  }
+
+  /** Advances the clock of the launch. */
+  nextTime(): number {
+    return ++this.#time.now;
+  }
+
+  /**
+   * Begins a new epoch of a thread at a time that has passed. If the thread's epoch is later already, begins it now and
+   * returns the time.
+   */
+  beginEpoch(thread: number, time: number): number | undefined {
+    if (this.epochs[thread]! < time) {
+      this.epochs[thread] = time;
+      return undefined;
+    }
+    return this.epochs[thread] = this.nextTime();
+  }
+
+  /** Adds an acquired happens-before state to the states of threads. */
+  acquireAll(threads: readonly number[], knowledge: Knowledge): void {
+    const joined = new Map<Knowledge, Knowledge>();
+    for (const thread of threads) {
+      const before = this.#knowledgeOf(thread);
+      let after = joined.get(before);
+      if (after === undefined) joined.set(before, after = before.and(knowledge));
+      this.#known[thread] = after;
+    }
+    this.#isInformed = true;
+  }
+
+  /** Whether any thread of the block knows that work of a lane was done before. */
+  knowsOf(warp: number, epoch: number, lane: number): boolean {
+    const { warpsPerBlock } = this;
+    return [...new Set(this.#known)].some((knowledge) =>
+      knowledge !== undefined &&
+      unknownLanes(knowledge.known, { warp, warpsPerBlock, epoch, lanes: 1 << lane, fences: knowledge.fences }) === 0
+    );
+  }
+
+  /** Whether a thread knows anything of a block. */
+  knowsBlock(thread: number, { block, base, warpsPerBlock }: BlockClocks): boolean {
+    for (const key of this.#knowledgeOf(thread).known.keys()) {
+      if (key === keyOf.everything || key === keyOf.block(block)) return true;
+      const isWarp = key % 4 === keyOf.warp(0), number = isWarp ? (key >> 2) * 32 : key >> 2;
+      const isThread = key % 4 === keyOf.thread(0);
+      if ((isWarp || isThread) && number >= base && number < base + warpsPerBlock * 32) return true;
+    }
+    return false;
+  }
+
   #allLanesOf(warp: number): number {
     const lanes = this.#count - warp * 32;
     return lanes >= 32 ? -1 : (1 << lanes) - 1;

@@ -7,7 +7,7 @@
  *
  * @module
  */
-import { checkState, orderBits, orderCountShift, signalTable } from "../../../abi/check_state.ts";
+import { checkState, orderBits, orderCountShift, pendingEpoch, signalTable } from "../../../abi/check_state.ts";
 import { type LaunchCells, pageIsAllocated } from "../../../memory/check_memory.ts";
 import { BlockClocks, type LaunchTime } from "./block_clocks.ts";
 import { recordFence, Releases } from "./releases.ts";
@@ -21,7 +21,9 @@ import {
   sharedSpan,
 } from "../../../abi/addresses.ts";
 import { launchFieldOffset, memoryBarrierFields } from "../../../abi/launch_record.ts";
-import type { BlockObserver } from "../../scheduling/block_records.ts";
+import type { ClusterBarrier } from "../../scheduling/cluster_barrier.ts";
+import { ClusterRaces } from "./cluster_races.ts";
+import { type BlockObserver, clusterBarrier } from "../../scheduling/block_records.ts";
 import type { LaunchGeometry } from "../../modules/kernel_versions.ts";
 import { CellAccesses } from "./cell_accesses.ts";
 import { RaceFindings } from "./race_findings.ts";
@@ -80,6 +82,16 @@ class BlockRaces {
   shared: ShadowPage;
   /** The releases and acquires through the block's shared memory. */
   readonly releases: Releases = new Releases(true);
+  /** The cluster, if the block is not one of its own or if the kernel uses the barrier of the cluster. */
+  cluster: ClusterRaces<BlockRaces> | undefined;
+  isStarted = false;
+  hasEnded = false;
+  /** Whether the threads know that all blocks of the cluster have started. */
+  hasMet = false;
+  /** Whether threads of other blocks have accessed the block's shared memory. */
+  isShared = false;
+  /** Whether threads of the block are running. */
+  isRunning = false;
   readonly #nodes: AccessNodes;
   readonly #memory: LaunchCells;
 
@@ -93,7 +105,9 @@ class BlockRaces {
   #newPage(): ShadowPage {
     const { state } = this.#memory;
     const range = { begin: this.sharedBegin, byteLength: this.sharedBytes };
-    return new ShadowPage(range, this.#memory, (entry) => state[checkState.sharedCells / 4] = entry);
+    return new ShadowPage(range, this.#memory, (entry) => {
+      if (this.isRunning) state[checkState.sharedCells / 4] = entry;
+    });
   }
 
   /** Writes the block's state to the memory where compiled code reads it. Must be called before the block runs. */
@@ -107,6 +121,8 @@ class BlockRaces {
 
   /** Clears the state of the previous block, and starts another block. */
   begin(block: number): void {
+    this.isStarted = true;
+    this.hasEnded = this.hasMet = this.isShared = false;
     this.clocks.begin(block);
     this.shared.clear(this.#nodes);
     this.releases.clear();
@@ -146,6 +162,7 @@ const indexOf = {
   rowZ: launchFieldOffset("rowZ") / 4,
   shared: launchFieldOffset("shared") / 4,
   sharedBytes: launchFieldOffset("sharedBytes") / 4,
+  clusterTable: launchFieldOffset("clusterTable") / 4,
 } as const;
 
 /** The bit of an encoded `FaultPlace` that is set if the thread is identified by its x index. */
@@ -181,6 +198,10 @@ export class RaceCheck {
   readonly #threads: number;
   readonly #blockX: number;
   readonly #blockXY: number;
+  /** The number of blocks of a cluster. */
+  readonly #clusterBlocks: number;
+  readonly #words: Uint32Array;
+  readonly #clusters = new WeakMap<ClusterBarrier, ClusterRaces<BlockRaces>>();
   /** The state of the running block. */
   #current: BlockRaces;
   /** The block state of kernels that run many blocks in one call. It is reused for each block. */
@@ -191,12 +212,16 @@ export class RaceCheck {
   #z = -1;
 
   constructor(options: RaceCheckOptions) {
-    const { geometry: { block: [x, y, z] }, fields, hasReleases, findings, bytes, memory } = options;
+    const { geometry, fields, hasReleases, findings, bytes, memory } = options;
+    const { block: [x, y, z] } = geometry;
     this.#options = options;
     this.#fields = fields;
     this.#threads = x * y * z;
     this.#blockX = x;
     this.#blockXY = x * y;
+    const [clusterX, clusterY, clusterZ] = geometry.cluster ?? [1, 1, 1];
+    this.#clusterBlocks = clusterX * clusterY * clusterZ;
+    this.#words = new Uint32Array(bytes.buffer);
     this.#memory = new ShadowMemory(memory);
     this.#cells = new CellAccesses({ hasReleases, findings, bytes, memory });
     this.#only = this.#current = this.#newBlock();
@@ -226,7 +251,7 @@ export class RaceCheck {
 
   /** Checks an access, before it is made. `order` has the `orderBits` of the access. */
   access(offset: number, place: number, thread: number, order: number): void {
-    this.#compare(offset, place, thread, order);
+    this.#compare(offset, place, thread, this.#widened(order));
     this.#options.memory.state[checkState.isBusy / 4] = Number(this.#cells.isHolding);
   }
 
@@ -236,18 +261,21 @@ export class RaceCheck {
     const local = this.#localOf(place, thread);
     const block = this.#current;
     const at = offset - block.sharedBegin;
-    const isShared = at >= 0 && at < block.sharedBytes;
     // Ignores accesses to the reserved shared memory, where compilers' runtime libraries synchronize. The libraries are
     // trusted.
     const isReserved = at < 0 && at >= -sharedSpan.reserved;
+    const isOwn = at >= 0 && at < block.sharedBytes;
     const { allocations } = this.#options;
     // Arrays, which only textures and surfaces reach, are in no bounds table.
-    const isTexel = (order & orderBits.texels) !== 0;
-    if (!isShared && !isReserved && !isTexel && allocations[offset >>> boundsGranuleShift] === 0) {
-      if (!pageIsAllocated(allocations, offset)) this.#memory.ignore(offset);
+    const isGlobal = (order & orderBits.texels) !== 0 || allocations[offset >>> boundsGranuleShift] !== 0;
+    const owner = isOwn ? block : isReserved || isGlobal ? undefined : this.#ownerOf(offset, place, local);
+    if (owner === undefined && !isReserved && !isGlobal) {
+      const isIgnored = this.#clusterBlocks === 1 && !pageIsAllocated(allocations, offset);
+      if (isIgnored) this.#memory.ignore(offset);
       return;
     }
-    const releases = isShared || isReserved ? block.releases : this.#releases;
+    const isShared = owner !== undefined;
+    const releases = isReserved ? block.releases : owner?.releases ?? this.#releases;
     const isStrong = (order & orderBits.strong) !== 0;
     const operation = operationOfPlace(place);
     if (isStrong && !isShared && !isReserved) this.#noteSignal(offset, operation);
@@ -257,9 +285,9 @@ export class RaceCheck {
     // was released at the location.
     if (releasesToo && operation !== writeOperation) releases.read(block.clocks, local, offset, order);
     if (!isReserved) {
-      const page = isShared ? block.shared : this.#memory.at(offset);
+      const page = owner?.shared ?? this.#memory.at(offset);
       const bytes = bytesOfPlace(place);
-      cells.begin(block.clocks, local, offset, place, order, isShared ? block.sharedBegin : -1);
+      cells.begin(block.clocks, local, offset, place, order, owner?.sharedBegin ?? -1);
       if (isStrong) cells.strong(page, offset, bytes);
       else this.#compareWeak(page, releases, { offset, bytes, operation, thread: block.clocks.base + local });
       if ((order & orderBits.asynchronous) !== 0) this.#noteCopy(page, offset, bytes, local);
@@ -271,6 +299,48 @@ export class RaceCheck {
     if (!releasesToo || operation === readOperation) return;
     const isUpdate = operation !== writeOperation;
     releases.write(block.clocks, local, { offset, bytes: bytesOfPlace(place), order, isUpdate });
+  }
+
+  /** Returns the order of an access, whose scope is wider than a block if it is that of a cluster of several blocks. */
+  #widened(order: number): number {
+    return (order & orderBits.cluster) !== 0 && this.#clusterBlocks > 1 ? order | orderBits.wide : order;
+  }
+
+  /**
+   * Returns the other block of the cluster that an offset in shared memory belongs to. Reports the access if the block
+   * may not have started, or has ended.
+   */
+  #ownerOf(offset: number, place: number, local: number): BlockRaces | undefined {
+    const { cluster, sharedBytes, clocks } = this.#current;
+    const table = this.#fields[indexOf.clusterTable]! >>> 0;
+    if (cluster === undefined || table === 0) return undefined;
+    for (let rank = 0; rank < this.#clusterBlocks; rank++) {
+      const sharedBegin = this.#words[table / 4 + rank]!;
+      if (offset < sharedBegin || offset >= sharedBegin + sharedBytes) continue;
+      const owner = cluster.memberAt(sharedBegin);
+      const hasStarted = owner !== undefined && (this.#current.hasMet || clocks.knowsBlock(local, owner.clocks));
+      const kind = !hasStarted ? "unstarted" : owner.hasEnded ? "exited" : undefined;
+      if (kind !== undefined) {
+        this.#options.findings.addLifetime({ kind, thread: clocks.base + local, place, offset, sharedBegin });
+      }
+      if (owner !== undefined) owner.isShared = true;
+      return owner;
+    }
+    return undefined;
+  }
+
+  /** Reports accesses of other blocks to a block's shared memory that are not ordered before its end. */
+  #endBlock(block: BlockRaces): void {
+    this.#cells.settle();
+    block.hasEnded = true;
+    if (!block.isShared) return;
+    const { sharedBegin, clocks } = block;
+    block.shared.forEachAccess(this.#cells.nodes, ({ thread, epoch, place, at }) => {
+      const warp = thread >>> 5;
+      const isOwn = thread >= clocks.base && thread < clocks.base + clocks.epochs.length;
+      if (isOwn || epoch === pendingEpoch || clocks.knowsOf(warp, epoch, thread & 31)) return;
+      this.#options.findings.addLifetime({ kind: "exited", thread, place, offset: sharedBegin + at, sharedBegin });
+    });
   }
 
   #compareWeak(page: ShadowPage, releases: Releases, { offset, bytes, operation, thread }: WeakAccess): void {
@@ -304,6 +374,7 @@ export class RaceCheck {
     this.#cells.settle();
     const local = this.#localOf(place, thread);
     const { clocks } = this.#current;
+    order = this.#widened(order);
     if ((order & orderBits.proxy) !== 0) clocks.fenceProxies(local);
     else if ((order & orderBits.commit) !== 0) clocks.copies[local]?.commit();
     else if ((order & orderBits.wait) !== 0) {
@@ -364,9 +435,17 @@ export class RaceCheck {
   }
 
   #turnTo(block: BlockRaces): void {
+    this.#current.isRunning = false;
+    block.isRunning = true;
     this.#current = block;
     block.place(this.#fields[indexOf.shared]!, this.#fields[indexOf.sharedBytes]!);
     block.publish();
+  }
+
+  #clusterOf(barrier: ClusterBarrier): ClusterRaces<BlockRaces> {
+    let cluster = this.#clusters.get(barrier);
+    if (cluster === undefined) this.#clusters.set(barrier, cluster = new ClusterRaces());
+    return cluster;
   }
 
   /** Returns an observer that passes the barriers of blocks to the check. The blocks must run one after another. */
@@ -374,8 +453,12 @@ export class RaceCheck {
     const block = this.#newBlock();
     let isNew = true;
     return {
-      start: () => {
+      start: (barrier) => {
         isNew = true;
+        block.isStarted = false;
+        block.cluster?.members.delete(block);
+        block.cluster = barrier && this.#clusterOf(barrier);
+        block.cluster?.members.add(block);
       },
       resume: () => {
         if (isNew) block.begin(this.#blockNumber());
@@ -388,9 +471,23 @@ export class RaceCheck {
       },
       complete: ({ barrier, threads, isOfAll }) => {
         this.#cells.settle();
+        if (barrier === clusterBarrier) return;
         if (isOfAll) block.clocks.synchronizeAll();
         else block.clocks.synchronizeSome(barrier, threads());
       },
+      arriveAtCluster: (thread, { phase: number, isRelaxed }) => {
+        this.#cells.settle();
+        const phase = block.cluster!.phase(number);
+        if (isRelaxed) phase.arriveRelaxed(block.clocks, thread);
+        else phase.arrive(block.clocks, thread);
+      },
+      leaveCluster: (threads, { phase, isOfAll }) => {
+        this.#cells.settle();
+        block.hasMet = true;
+        block.clocks.acquireAll(threads, block.cluster!.phase(phase).released);
+        if (isOfAll) block.clocks.synchronizeAll();
+      },
+      end: () => this.#endBlock(block),
       meet: (warp, meeting) => {
         this.#cells.settle();
         if (meeting.suspension.request.kind === "warpBarrier") block.clocks.synchronizeWarp(warp, meeting);

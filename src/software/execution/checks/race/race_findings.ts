@@ -26,6 +26,29 @@ export interface RaceConflict {
   readonly sharedBegin: number | undefined;
 }
 
+/** An access to the shared memory of another block of the cluster before the block starts, or after it has ended. */
+interface LifetimeConflict extends PlacedAccess {
+  readonly kind: "unstarted" | "exited";
+  /** The offset of the access in linear memory. */
+  readonly offset: number;
+  readonly sharedBegin: number;
+}
+
+const lifetimeWordings: Readonly<Record<LifetimeConflict["kind"], RaceWording>> = {
+  unstarted: {
+    kind: "unstarted-block",
+    problem: "a thread accesses the shared memory of another block of the cluster, which may not have started",
+    advice: "Let all blocks of the cluster wait for each other before the first of these accesses, by cluster.sync() " +
+      "(barrier.cluster.arrive and barrier.cluster.wait)",
+  },
+  exited: {
+    kind: "exited-block",
+    problem: "a thread accesses the shared memory of another block of the cluster, which may have exited",
+    advice: "Let all blocks of the cluster wait for each other after the last of these accesses, by cluster.sync() " +
+      "(barrier.cluster.arrive and barrier.cluster.wait)",
+  },
+};
+
 /** Conflicts of the same kind between the same two PTX lines, which are counted together. */
 interface CountedConflict {
   /** The counted conflict with the widest `relation`, which the report describes. */
@@ -87,10 +110,22 @@ export class RaceFindings {
     // the end of the launch.
     const at = kind === "volatile" ? ` ${offset & ~3}` : "";
     const key = `race ${kind} ${Math.min(a, b)} ${Math.max(a, b)}${at}`;
-    const relation = this.#relationOf(later.thread, earlier.thread);
+    const between = this.#relationOf(later.thread, earlier.thread);
+    const relation = between === "grid" && conflict.sharedBegin !== undefined ? "cluster" : between;
     const found = this.#conflicts.get(key);
     if (found === undefined) this.#conflicts.set(key, { conflict, relation, count: 1 });
     else addTo(found, { conflict, relation, count: 1 });
+  }
+
+  /** Counts an access to the shared memory of a block that may not have started, or may have ended. */
+  addLifetime({ kind, place, thread, offset, sharedBegin }: LifetimeConflict): void {
+    const { findings, variables, sourceOf } = this.#options;
+    findings.add(`race ${kind} ${sourceOf(place)}`, () => ({
+      check: "race",
+      ...lifetimeWordings[kind],
+      memory: nameShared(variables, offset - sharedBegin, bytesOfPlace(place)),
+      accesses: [this.#accessOf({ thread, place })],
+    }));
   }
 
   /** Reports the counted conflicts as findings. */
@@ -267,7 +302,7 @@ export type ConflictKind =
  * The kinds of thread groups, from the narrowest to the widest. A conflict is classified by the narrowest group that
  * contains both of its threads.
  */
-const relations = ["thread", "warp", "block", "grid"] as const;
+const relations = ["thread", "warp", "block", "cluster", "grid"] as const;
 
 /** One of {@linkcode relations}. */
 type Relation = typeof relations[number];
@@ -382,6 +417,7 @@ const missing: Readonly<Record<Relation, string>> = {
   thread: "nothing orders them",
   warp: "the threads are in one warp, whose lanes need not run in step, and no barrier stands between them",
   block: "the threads are in one block, and no barrier stands between them",
+  cluster: "the threads are in different blocks of a cluster, and no barrier of the cluster stands between them",
   grid: "the threads are in different blocks, and blocks do not wait for one another",
 };
 
@@ -482,6 +518,7 @@ const gerunds: Readonly<Record<ThreadAccess["access"], string>> = {
 };
 
 function barrierFor({ relation, isOneWarp }: RacingAccesses): string {
+  if (relation === "cluster") return "cluster.sync() (barrier.cluster.arrive and barrier.cluster.wait)";
   if (relation !== "warp") return "__syncthreads()";
   return isOneWarp ? "__syncwarp() (__syncthreads(), if blocks may be larger)" : "__syncwarp()";
 }

@@ -149,6 +149,32 @@ export class ShadowPage {
     this.publish();
   }
 
+  /** Calls `visit` with each recorded access: the thread's number in the launch, and where the accessed cell begins. */
+  forEachAccess(
+    { numbers }: AccessNodes,
+    visit: (access: { thread: number; epoch: number; place: number; at: number }) => void,
+  ): void {
+    const { cells } = this;
+    for (let cell = 0; cell < cells.length; cell += 1 << cellShift) {
+      const at = cell >> cellShift << this.granularity;
+      const { writer, writeEpoch, writePlace, reader, readEpoch, readPlace, readers, strong } = cellField;
+      const [wrote, read] = [cells[cell + writer]!, cells[cell + reader]!];
+      if (wrote !== 0) {
+        visit({ thread: wrote - 1, epoch: cells[cell + writeEpoch]!, place: cells[cell + writePlace]!, at });
+      }
+      if (read !== 0) visit({ thread: read - 1, epoch: cells[cell + readEpoch]!, place: cells[cell + readPlace]!, at });
+      for (const list of [readers, strong]) {
+        for (let node = Math.abs(cells[cell + list]!); node !== 0; node = numbers[node]!) {
+          const [, warp, epoch, lanes, place] = numbers.subarray(node, node + nodeWords);
+          for (let rest = lanes!; rest !== 0; rest &= rest - 1) {
+            const thread = warp! * 32 + 31 - Math.clz32(rest & -rest);
+            visit({ thread, epoch: epoch!, place: place!, at });
+          }
+        }
+      }
+    }
+  }
+
   /** Removes the recorded accesses to a range of bytes. By default, removes all recorded accesses. */
   clear(nodes: AccessNodes, begin = 0, end: number = this.cells.length >> cellShift << this.granularity): void {
     const first = begin >> this.granularity << cellShift, last = end >> this.granularity << cellShift;
