@@ -285,11 +285,11 @@ export function tensorCopyFunction(
       cluster: { base, table },
       site: { place: decodePlace(place), thread },
       shadowOffset: running?.initialization === undefined ? undefined : shadowOffset,
-      onAccess: running && ((offset, bytes, isShared) => {
+      onAccess: running?.needsAccesses !== true ? undefined : (offset, bytes, isShared) => {
         const access = withAccess(place, { operation: isShared === isLoad ? "write" : "read", bytes });
         if (!isShared) running.access(offset, access, thread);
         running.orderedAccess(offset, access, thread, orderBits.proxy);
-      }),
+      },
     });
   };
 }

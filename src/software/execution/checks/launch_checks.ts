@@ -154,6 +154,11 @@ export class LaunchChecks {
     return this.#race !== undefined;
   }
 
+  /** Whether a check needs to know the accesses of the launch. */
+  get needsAccesses(): boolean {
+    return this.#accesses !== undefined || this.checksRaces;
+  }
+
   /** Checks an access for races before the access is made. `order` contains the `orderBits` of the access. */
   orderedAccess(offset: number, place: number, thread: number, order: number): void {
     this.#race?.access(offset, place, thread, order);
@@ -327,6 +332,11 @@ export class RunningChecks {
   /** Whether the running launch is checked for races. */
   get checksRaces(): boolean {
     return this.#current?.checksRaces === true;
+  }
+
+  /** Whether a check needs to know the accesses of the running launch. */
+  get needsAccesses(): boolean {
+    return this.#current?.needsAccesses === true;
   }
 
   /** @see LaunchChecks.orderedAccess */
