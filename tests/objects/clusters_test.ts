@@ -161,6 +161,31 @@ clusterTest("barrier.cluster completes phase after phase", async (gpu) => {
   );
 });
 
+clusterTest("a launch may count clusters, by the directive .blocksareclusters", async (gpu) => {
+  using pool = gpu.createPool();
+  using out = pool.allocateArray(Uint32Array, 4 * 12);
+  using module = gpu.loadModule(`.version 9.0
+.target sm_90
+.address_size 64
+.visible .entry count(.param .u64 out) .blocksareclusters .reqntid 4, 1, 1 .reqnctapercluster 2, 1, 1 {
+  .reg .b32 %r<8>; .reg .b64 %rd<4>;
+  ld.param.u64 %rd1, [out]; mov.u32 %r1, %ctaid.x; mov.u32 %r2, %tid.x; mad.lo.u32 %r3, %r1, 4, %r2;
+  mul.wide.u32 %rd2, %r3, 4; add.u64 %rd1, %rd1, %rd2;
+  mov.u32 %r4, %nctaid.x; mov.u32 %r5, %cluster_ctarank; mad.lo.u32 %r4, %r4, 10, %r5; st.global.u32 [%rd1], %r4;
+  ret;
+}`);
+  for (const block of [4, 1]) {
+    out.fill(0);
+    // 3 clusters of 2 blocks of 4 threads.
+    module.kernel("count").launch({ grid: 3, block }, out);
+    assertEquals(
+      Array.from(await out.toTypedArray()),
+      upTo(48, (index) => index < 24 ? 60 + (index >> 2) % 2 : 0),
+      String(block),
+    );
+  }
+});
+
 const header = ".version 8.1\n.target sm_90\n.address_size 64\n";
 
 test("the errors of clusters say what is wrong", () => {

@@ -46,9 +46,6 @@ const ptx = `${header}.visible .global .align 4 .f32 scale;
   call helper;
   ret;
 }
-.visible .entry joins() .blocksareclusters .reqntid 32 .reqnctapercluster 2 {
-  ret;
-}
 `;
 
 /** What is reported of an instruction, without what is the same in all. */
@@ -84,11 +81,6 @@ testOnEachDriver(
       ["unsupported", [21]],
       ["exact", [22]],
     ]);
-    assertEquals(reportOf(module, ".blocksareclusters"), [{
-      ...use(".blocksareclusters", undefined, [33], ["joins"]),
-      support: "unsupported",
-      reason: 'cannot use the directive ".blocksareclusters": grids are counted in blocks here',
-    }]);
     assertEquals(reportOf(module, "ld.global.f32").map(({ kernels }) => kernels), [["waves", "stops"]]);
     assertEquals(reportOf(module, "pmevent"), [], "no kernel reaches it");
     const supports = module.instructionSupport().map(({ support }) => support);

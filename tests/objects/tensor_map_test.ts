@@ -318,6 +318,47 @@ testOnEachDriver("loads round tfloat32, and fill with the NaN that stands for el
   );
 });
 
+testOnEachDriver("a product with an element outside of a tensor counts as 0", async (cuda) => {
+  const gpu = cuda.device(0);
+  using pool = gpu.createPool();
+  using out = pool.allocate(28);
+  const outside = 0x7ff7;
+  for (const [type, one, five, minusFive] of [["f16", 0x3c00, 0x4500, 0xc500], ["bf16", 0x3f80, 0x40a0, 0xc0a0]]) {
+    // a * b + c. Only the factors are compared with the NaN.
+    const cases = [
+      { a: one, b: five, c: 0, product: five },
+      { a: outside, b: five, c: five, product: 0 },
+      { a: five, b: outside, c: minusFive, product: 0 },
+      { a: one, b: five, c: outside, product: 0x7fff },
+      { a: 0x7fff, b: five, c: 0, product: 0x7fff },
+      { a: one, b: minusFive, c: 0, product: minusFive, relu: 0 },
+    ];
+    const lines = cases.flatMap(({ a, b, c }, index) => [
+      `mov.b16 %h1, ${a}; mov.b16 %h2, ${b}; mov.b16 %h3, ${c};`,
+      `fma.rn.oob.${type} %h4, %h1, %h2, %h3; st.global.b16 [%rd1+${4 * index}], %h4;`,
+      `fma.rn.oob.relu.${type} %h4, %h1, %h2, %h3; st.global.b16 [%rd1+${4 * index + 2}], %h4;`,
+    ]);
+    const pair = (value: unknown) => `mov.b32 %r1, ${Number(value) << 16 | outside};`;
+    using module = gpu.loadModule(`.version 8.1
+.target sm_90
+.address_size 64
+.visible .entry test(.param .u64 out) {
+  .reg .b16 %h<6>; .reg .b32 %r<6>; .reg .b64 %rd<3>;
+  ld.param.u64 %rd1, [out];
+  ${lines.join("\n  ")}
+  ${pair(one)} mov.b32 %r2, ${Number(five) << 16 | Number(five)}; mov.b32 %r3, 0;
+  fma.rn.oob.${type}x2 %r4, %r1, %r2, %r3; st.global.b32 [%rd1+24], %r4;
+  ret;
+}`);
+    module.kernel("test").launch({ grid: 1, block: 1 }, out);
+    assertEquals(Array.from(await out.read(Uint16Array)), [
+      ...cases.flatMap(({ product, relu = product }) => [product, relu].map(Number)),
+      0,
+      Number(five),
+    ]);
+  }
+});
+
 test("a box begins at a multiple of 16 bytes", async () => {
   using cuda = open({ driver: "software" });
   const gpu = cuda.device(0);

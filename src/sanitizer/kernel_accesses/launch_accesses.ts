@@ -261,6 +261,8 @@ class AnalyzedKernel {
     // A module may have several definitions of the kernel, for example of a weak symbol, which may differ.
     if (found.length !== 1) return "unknown";
     const [{ ptx, kernel }] = found as [typeof found[number]];
+    // The launch states fewer blocks than the kernel has.
+    if (kernel.directives.some(({ name }) => name === "blocksareclusters")) return "unknown";
     try {
       return { code: new PreparedCode(kernelCode(kernel, ptx)), ptx };
     } catch (error) {

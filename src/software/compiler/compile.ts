@@ -100,6 +100,8 @@ export interface CompiledKernel {
   readonly requiredCluster: readonly [x: number, y: number, z: number] | undefined;
   /** The maximum number of blocks of a cluster, if the kernel limits it. */
   readonly mostClusterBlocks: number | undefined;
+  /** Whether the grids of launches are counted in clusters, of which the kernel states the size. */
+  readonly blocksAreClusters: boolean;
   /** The size of the static shared memory, in bytes. Dynamic shared memory begins after it. */
   readonly sharedBytes: number;
   /** The distance between the local memories of successive threads, in bytes. */
@@ -230,6 +232,7 @@ const knownDirectives: ReadonlySet<string> = new Set([
   "maxclusterrank",
   "reqnctapercluster",
   "explicitcluster",
+  "blocksareclusters",
 ]);
 
 /**
@@ -418,15 +421,17 @@ function unlessTooDeep<Generated>(generate: () => Generated): Generated | undefi
 function threadsPerBlock(
   { directives }: FunctionDeclaration,
   { version }: PtxDialect,
-): Pick<CompiledKernel, "maxThreadsPerBlock" | "requiredThreads" | "requiredCluster" | "mostClusterBlocks"> {
+): Pick<
+  CompiledKernel,
+  "maxThreadsPerBlock" | "requiredThreads" | "requiredCluster" | "mostClusterBlocks" | "blocksAreClusters"
+> {
   let maxThreadsPerBlock: number | undefined;
   let requiredThreads: CompiledKernel["requiredThreads"];
   let requiredCluster: CompiledKernel["requiredCluster"];
   let mostClusterBlocks: number | undefined;
+  let areClusters: number | undefined;
   for (const { name, values, line } of directives) {
-    if (name === "blocksareclusters") {
-      throw new UnsupportedPtxError(line, `cannot use the directive ".${name}": grids are counted in blocks here`);
-    }
+    if (name === "blocksareclusters") areClusters = line;
     if (name === "maxnctapersm" && version < 2.1) continue;
     if (!knownDirectives.has(name)) throw new PtxError(line, `cannot use the directive ".${name}": it is not known`);
     if (name === "maxclusterrank") mostClusterBlocks = values[0];
@@ -448,7 +453,19 @@ function threadsPerBlock(
     maxThreadsPerBlock = x * y * z;
     if (name === "reqntid") requiredThreads = [x, y, z];
   }
-  return { maxThreadsPerBlock, requiredThreads, requiredCluster, mostClusterBlocks };
+  if (areClusters !== undefined && (requiredThreads === undefined || requiredCluster === undefined)) {
+    throw new PtxError(
+      areClusters,
+      'cannot use the directive ".blocksareclusters": .reqntid and .reqnctapercluster must stand beside it',
+    );
+  }
+  return {
+    maxThreadsPerBlock,
+    requiredThreads,
+    requiredCluster,
+    mostClusterBlocks,
+    blocksAreClusters: areClusters !== undefined,
+  };
 }
 
 /** Advice for the error if a kernel is too large. */

@@ -21,6 +21,7 @@ import { LaunchChecks, RunningChecks } from "../execution/checks/launch_checks.t
 import { checkedLaunch, type CheckedWork, type PredictedAccesses } from "../execution/launching/kernel_launch.ts";
 import {
   clusterOf,
+  extentsOf,
   kernelAttribute,
   type LaunchConfiguration,
   launchOf,
@@ -247,10 +248,10 @@ export class Kernels {
         const call = "cuOccupancyMaxActiveClusters";
         devices.checkAlive(call);
         const loaded = this.#kernel(launch.kernel, call);
-        const { gridX, gridY, gridZ, blockX, blockY, blockZ, sharedMemoryBytes } = launch;
-        const cluster = clusterOf(loaded, { attributes, call, grid: [gridX, gridY, gridZ] });
-        const blocks = multiProcessorCount *
-          occupancyOf(loaded, { blockSize: blockX * blockY * blockZ, sharedMemoryBytes });
+        const { grid, block: [x, y, z] } = extentsOf(loaded, launch);
+        const cluster = clusterOf(loaded, { attributes, call, grid });
+        const { sharedMemoryBytes } = launch;
+        const blocks = multiProcessorCount * occupancyOf(loaded, { blockSize: x * y * z, sharedMemoryBytes });
         // Blocks of a cluster may be on the same multiprocessor, and one cluster runs even if its blocks do not fit.
         return blocks === 0 ? 0 : Math.max(1, Math.floor(blocks / blocksPerCluster({ cluster })));
       },
@@ -307,11 +308,11 @@ export class Kernels {
     core.ensureBoundsTable(device, call);
     const { onAccesses, onFindings, isRaceFree: races = false, hasUniformBarriers: barriers = false } = observation;
     const accesses = this.#accessesOf(observation);
-    const blocks = [launch.gridX, launch.gridY, launch.gridZ] as const;
+    const { grid, block } = extentsOf(loaded, launch);
     const configuration: LaunchConfiguration = {
-      grid: blocks,
-      cluster: clusterOf(loaded, { attributes, call, grid: blocks }),
-      block: [launch.blockX, launch.blockY, launch.blockZ],
+      grid,
+      cluster: clusterOf(loaded, { attributes, call, grid }),
+      block,
       sharedMemoryBytes: launch.sharedMemoryBytes,
       cooperative: attributes?.cooperative ?? false,
       call,
@@ -367,7 +368,7 @@ export class Kernels {
       return () => void module.pendingLaunches--;
     };
     const fixed = [device, attributes?.cooperative ?? false];
-    const { grid, block, sharedMemoryBytes } = configuration;
+    const { sharedMemoryBytes } = configuration;
     const describe = () => ({
       name: loaded.kernel.compiled.name,
       details: `grid ${grid.join(" x ")}, block ${block.join(" x ")}, ${sharedMemoryBytes} bytes of shared memory`,

@@ -162,7 +162,7 @@ function checkMode(
     fail(`copies in the mode .${instruction}, but the tensor map was encoded for the mode .${encoded}`);
   }
   if (map.interleave !== 0) {
-    fail("uses a tensor map with interleaved channels, which the software device does not support");
+    fail("uses a tensor map with interleaved channels, of which CUDA's manual does not say where they lie");
   }
   const width = swizzleWidths[map.swizzle]!;
   const elementBytes = tensorTypes[map.type]!.bytes;

@@ -20,7 +20,7 @@ type Approximate =
   | "lg2.approx"
   | "ex2.approx.f32";
 type OfHalves = `${"add" | "sub" | "mul" | "neg" | "abs" | "min" | "max" | "tanh.approx" | "ex2.approx"}.f16`;
-type HalfProductSums = "fma.rn.f16" | "fma.rn.relu" | "fma.rn.bf16";
+type HalfProductSums = "fma.rn.f16" | "fma.rn.relu" | "fma.rn.bf16" | "fma.rn.oob";
 
 /** The names of the instruction table's rows for floating-point arithmetic. */
 export type FloatName =
@@ -131,6 +131,10 @@ export const floatRows: () => Rows<FloatName> = onFirstUse((): Rows<FloatName> =
   "fma.rn.f16": row("fma.rn.ftz?.sat?.<type:f16|f16x2> d, a, b, c", "9.7.4.4", pure),
   "fma.rn.relu": row("fma.rn.ftz?.relu.<type:f16|f16x2> d, a, b, c", "9.7.4.4", pure),
   "fma.rn.bf16": row("fma.rn.relu?.<type:bf16|bf16x2> d, a, b, c", "9.7.4.4", pure),
+  "fma.rn.oob": [
+    row("fma.rn.oob.relu?.<type:f16|f16x2|bf16|bf16x2> d, a, b, c", "9.7.4.4", pure),
+    row("fma.rn.oob.sat.<type:f16|f16x2> d, a, b, c", "9.7.4.4", pure),
+  ],
   "neg.f16": [
     row("neg.ftz?.<type:f16|f16x2> d, a", "9.7.4.5", { ...pure, ...negation }),
     row("neg.<type:bf16|bf16x2> d, a", "9.7.4.5", { ...pure, ...negation }),

@@ -50,7 +50,6 @@ const refusedModifiers = [
   ["st", "mmio", "9.7.9.12", needsBlackwell],
   ["st", "bulk", "9.7.9.13", needsBlackwell],
   ["red", "mmio", "9.7.13.7", needsBlackwell],
-  ["fma", "oob", "9.7.4.4", "NaNs that stand for elements outside of a tensor are like all others"],
   ["addc subc madc", "u16 s16", undefined, "the manual has no sums of 16 bits with a carry"],
   [
     "cvt",

@@ -4,7 +4,7 @@
  * @module
  */
 import { cudaErrorNumbers } from "../../../support/errors.ts";
-import { functionAttribute, type LaunchAttributes, sharedCarveout } from "../../../driver.ts";
+import { functionAttribute, type KernelLaunch, type LaunchAttributes, sharedCarveout } from "../../../driver.ts";
 import type { GlobalAccesses } from "../../../kernel_checker.ts";
 import { fail } from "../../failure.ts";
 import { activeBlocks, computeCapability, defaultDynamicSharedBytes, launchLimits } from "../../software_device.ts";
@@ -89,6 +89,27 @@ export function clusterOf(
   }) && blocks <= (mostClusterBlocks ?? most) && blocks <= most;
   if (!isValid) fail(cudaErrorInvalidClusterSize, call);
   return [...cluster];
+}
+
+/**
+ * Returns the grid of a launch in blocks, and its blocks in threads. With the directive `.blocksareclusters`, a launch
+ * counts clusters, and may leave the size of blocks to the kernel by giving 1.
+ */
+export function extentsOf(
+  { kernel: { compiled } }: LoadedKernel,
+  { gridX, gridY, gridZ, blockX, blockY, blockZ }: Pick<
+    KernelLaunch,
+    "gridX" | "gridY" | "gridZ" | "blockX" | "blockY" | "blockZ"
+  >,
+): Pick<LaunchConfiguration, "grid" | "block"> {
+  const { blocksAreClusters, requiredThreads, requiredCluster } = compiled;
+  if (!blocksAreClusters) return { grid: [gridX, gridY, gridZ], block: [blockX, blockY, blockZ] };
+  const [x, y, z] = requiredCluster!;
+  const statesBlock = blockX * blockY * blockZ !== 1;
+  return {
+    grid: [gridX * x, gridY * y, gridZ * z],
+    block: statesBlock ? [blockX, blockY, blockZ] : requiredThreads!,
+  };
 }
 
 /** The number of blocks of a cluster that every kernel may have, and the one that a kernel can opt in to. */

@@ -11,8 +11,7 @@ import { generousSyntax } from "./generous_syntax.ts";
 /** What ptxas takes and the software device refuses, each with the reason why that is right. */
 const lacking: readonly (readonly [names: RegExp, because: string])[] = [
   [/^(addc|subc|madc\.\w+)\.[us]16 /, "the manual has 32 and 64 bits only"],
-  [/^fma\.r[nzmp]\.oob\./, "its NaNs come from tensor copies"],
-  [/^fma\.r[zmp]\.(relu\.)?bf16(x2)? /, "the manual has .rn only"],
+  [/^fma\.r[zmp]\.(oob\.)?(relu\.)?bf16(x2)? /, "the manual has .rn only"],
   [/^(txq|suq)\./, "CUDA refuses to load modules with these queries"],
   [/^rcp\.r[nzmp]\.ftz\.f64 /, "the manual has no .ftz for this one"],
 ];

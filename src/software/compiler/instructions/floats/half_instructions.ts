@@ -15,6 +15,9 @@ import type { ResolvedInstruction, ResolvedOperand } from "../../../../ptx/instr
 
 const double = typeNamed("f64");
 
+/** The bits of the 16-bit float with which tensor copies fill what is outside of a tensor, if it is to be a NaN. */
+const outsideNaN = 0x7ff7;
+
 /** The largest finite number of each 16-bit float type. */
 export const largestHalves: Readonly<Record<string, number>> = { f16: 65504, bf16: (2 - 2 ** -7) * 2 ** 127 };
 
@@ -127,10 +130,29 @@ export function packElements(e: FunctionEmitter, count: number, push: (index: nu
 }
 
 /**
- * Returns the lowering of an instruction on 16-bit floats. `compute` receives 64-bit locals with the operands, and
- * emits the code that pushes the result.
+ * Emits code that replaces the bits of a result on the stack with 0 if one of two operands is the NaN with which tensor
+ * copies fill what is outside of a tensor. `pushOperand` pushes the bits of the operand with an index.
  */
-function half(compute: (e: FunctionEmitter, i: ResolvedInstruction, operands: readonly number[]) => void): Emit {
+function clearOutside(e: FunctionEmitter, pushOperand: (operand: number) => void): void {
+  const { code } = e;
+  const result = e.temporary("i32");
+  code.set(result).i32(0).get(result);
+  for (const operand of [0, 1]) {
+    pushOperand(operand);
+    code.i32(0xffff).ops("i32And").i32(outsideNaN).ops("i32Eq");
+  }
+  code.ops("i32Or", "select");
+}
+
+/**
+ * Returns the lowering of an instruction on 16-bit floats. `compute` receives 64-bit locals with the operands, and
+ * emits the code that pushes the result. With `clearsOutside`, the result is 0 if one of the first two operands stands
+ * for an element outside of a tensor.
+ */
+function half(
+  compute: (e: FunctionEmitter, i: ResolvedInstruction, operands: readonly number[]) => void,
+  { clearsOutside = false }: { readonly clearsOutside?: boolean } = {},
+): Emit {
   return (e, i) => {
     const { code } = e;
     const { element, count } = elementsOf(i.type);
@@ -151,6 +173,7 @@ function half(compute: (e: FunctionEmitter, i: ResolvedInstruction, operands: re
         if (i.choices.has("sat")) saturate(e, double);
         clampDouble(e, i, Infinity);
         narrowToHalf(e, element, { rounding: roundingCodes.rn });
+        if (clearsOutside) clearOutside(e, (operand) => pushElement(e, bits[operand]!, { index, count }));
       });
     });
   };
@@ -176,11 +199,16 @@ export const halfProduct: Emit = half(({ code }, _, [a = 0, b = 0]) => {
   code.get(a).get(b).ops("f64Mul");
 });
 
-/** Emits code for `fma`. */
-export const halfMultiplyAdd: Emit = half((e, _, [a = 0, b = 0, c = 0]) => {
+function multiplyAdd(e: FunctionEmitter, _: ResolvedInstruction, [a = 0, b = 0, c = 0]: readonly number[]): void {
   e.code.get(a).get(b).ops("f64Mul").get(c);
   e.callHelper("addToOdd");
-});
+}
+
+/** Emits code for `fma`. */
+export const halfMultiplyAdd: Emit = half(multiplyAdd);
+
+/** Emits code for `fma` with `.oob`. */
+export const halfMultiplyAddInside: Emit = half(multiplyAdd, { clearsOutside: true });
 
 /** Returns the lowering of `neg` or `abs`. */
 export function halfSignChange(operation: "Neg" | "Abs"): Emit {
