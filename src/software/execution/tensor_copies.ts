@@ -421,15 +421,18 @@ function sharedRows(box: Box, { operation, shared }: TensorCopy, context: Tensor
   const size = memory.shared.byteLength;
   const found = sharedMemoryAt(shared, context);
   if (found === undefined) return fail(faultKind.outsideSharedSpan, shared, chunkBytes);
-  const { begin, offset } = found;
-  if (offset + (box.rowCount - 1) * box.pitch + box.rowBytes > size) {
-    const missing = offset < size ? (size & -chunkBytes) - offset : 0;
+  const { begin, offset: first } = found;
+  if (first + (box.rowCount - 1) * box.pitch + box.rowBytes > size) {
+    const missing = first < size ? (size & -chunkBytes) - first : 0;
     fail(faultKind.illegalAddress, shared + BigInt(missing), chunkBytes);
   }
   const width = box.swizzleWidth;
+  const most = width / chunkBytes - 1;
+  /** The bits of an address in a pattern that are inverted. */
+  const exchangedBits = (address: number): number => ((address >> 7) & most) << 4;
   const offsetOf = (at: number): number => {
-    const address = offset + at;
-    return begin + (width === 0 ? address : address ^ ((address >> 7) & (width / chunkBytes - 1)) << 4);
+    const address = first + at;
+    return begin + (width === 0 ? address : address ^ exchangedBits(address));
   };
   const { rowBytes } = box;
   const part = width === 0 ? rowBytes : chunkBytes;
@@ -440,14 +443,25 @@ function sharedRows(box: Box, { operation, shared }: TensorCopy, context: Tensor
       for (let chunk = 0; chunk < rowBytes; chunk += chunkBytes) onAccess(offsetOf(at + chunk), chunkBytes, true);
     },
     copy(at, { offset, shadow, isLoad }) {
-      for (let begin = 0; begin < rowBytes; begin += part) {
-        const inShared = offsetOf(at + begin) + shadow, inGlobal = offset + begin;
-        const [to, from] = isLoad ? [inShared, inGlobal] : [inGlobal, inShared];
-        if (part !== chunkBytes || ((to | from) & 3) !== 0) {
+      if (width === 0 || ((offset | begin + shadow) & 3) !== 0) {
+        for (let chunk = 0; chunk < rowBytes; chunk += part) {
+          const inShared = offsetOf(at + chunk) + shadow, inGlobal = offset + chunk;
+          const [to, from] = isLoad ? [inShared, inGlobal] : [inGlobal, inShared];
           bytes.copyWithin(to, from, from + part);
-          continue;
         }
-        for (let word = 0; word < chunkBytes / 4; word++) words[(to >>> 2) + word] = words[(from >>> 2) + word]!;
+        return;
+      }
+      // The same bits are exchanged in the places of all chunks of a row.
+      const address = first + at;
+      const exchanged = exchangedBits(address) >>> 2;
+      const base = begin + shadow >>> 2, row = address >>> 2, other = offset >>> 2;
+      for (let word = 0; word < rowBytes >>> 2; word += chunkBytes / 4) {
+        const inShared = base + ((row + word) ^ exchanged), inGlobal = other + word;
+        const to = isLoad ? inShared : inGlobal, from = isLoad ? inGlobal : inShared;
+        words[to] = words[from]!;
+        words[to + 1] = words[from + 1]!;
+        words[to + 2] = words[from + 2]!;
+        words[to + 3] = words[from + 3]!;
       }
     },
     write(at, row, shadow) {
