@@ -319,12 +319,13 @@ function compileKernel(
     }),
     module,
   });
-  const resolved = isOptimized ? joinProducts(contractKernel(written, module.instructions)) : written;
+  const hasChecks = options.kernelChecks.size > 0;
+  const resolved = isOptimized ? joinProducts(contractKernel(written, module.instructions), { hasChecks }) : written;
   const { sharedBytes } = resolved;
   limit(kernel, { space: "shared", bytes: sharedBytes, maximum: maximumSharedBytes });
   try {
     const flows = kernelFlows(resolved);
-    const variables = options.kernelChecks.size > 0 ? namedVariables(resolved) : [];
+    const variables = hasChecks ? namedVariables(resolved) : [];
     const bodies = [resolved.kernel, ...resolved.callees.values()];
     const isCooperative = bodies.some((body) => instructionsOf(body).some(findsWorkspace));
     const properties = {

@@ -1,6 +1,8 @@
 import { assertEquals, assertNotEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { test } from "node:test";
 import { allocate, Fault, load, refusalOf, shadowOf, testModule } from "../compiler_device.ts";
+import { compilePtx } from "../../../src/software/compiler/compile.ts";
+import { mostWarpgroupProducts } from "../../../src/software/compiler/tensor_cores/warpgroup_products.ts";
 import { classes, Random } from "./inputs.ts";
 import { warpgroupForms } from "./forms.ts";
 import { faultKind } from "../../../src/software/abi/addresses.ts";
@@ -38,6 +40,50 @@ for (const text of warpgroupForms) {
     }
   });
 }
+
+test("products of a warpgroup with one accumulator are computed together, as one by one", () => {
+  for (
+    const text of [
+      "mma_async.sync.aligned.m64n16k16.f32.f16.f16 a:128 b:64",
+      "mma_async.sync.aligned.m64n8k16.f16.f16.f16 a:registers b:transposed",
+      ...isLong
+        ? [
+          "mma_async.sync.aligned.m64n8k8.f32.tf32.tf32 a:negated",
+          "mma_async.sync.aligned.m64n8k32.f32.e4m3.e5m2 a:registers",
+        ]
+        : [],
+      "mma_async.sp.sync.aligned.m64n16k32.f32.bf16.bf16 selector:1 b:128",
+    ]
+  ) {
+    const form = formOf(`wgmma.${text}`);
+    const { inputs, outputs, threads, kernel, write } = programOf(form);
+    const line = /^ *wgmma\.mma_async.*;$/m.exec(kernel)![0];
+    const random = Random.of(text, "small");
+    const products = Array.from({ length: 2 + random.below(9) }, () => {
+      // Descriptors of other rows and columns, and sums that begin anew.
+      const scale = `setp.ne.u32 %p1, ${random.below(4)}, 0;`;
+      const descriptor = `add.u64 %db, %db, ${random.below(2)};`;
+      return `${scale} ${descriptor} ${line} ${random.below(3) === 0 ? "wgmma.commit_group.sync.aligned;" : ""}`;
+    });
+    const kernelWith = (separator: (index: number) => string) =>
+      kernel.replace(line, products.map((product, index) => `${separator(index)} ${product}`).join("\n"));
+    const source = allocate(4 * inputs);
+    write(problemOf(form, "small", random), new Uint32Array(source.bytes.buffer, source.bytes.byteOffset, inputs));
+    const run = (ptx: string) => {
+      const out = allocate(4 * outputs);
+      load(ptx).run("product", {
+        block: [threads, 1, 1],
+        parameters: [{ type: "u64", value: out.address }, { type: "u64", value: source.address }],
+      });
+      return out.bytes.slice();
+    };
+    const joined = kernelWith(() => "");
+    assertEquals(run(joined), run(kernelWith((index) => `L${index}:`)), products.join("\n"));
+    const { suspensions } = compilePtx(joined).kernels.get("product")!;
+    const waits = suspensions!.filter(({ request }) => request.kind === "matrixProduct").length;
+    assertEquals(waits, Math.ceil(products.length / mostWarpgroupProducts));
+  }
+});
 
 test("no warp goes on before all warps of its warpgroup have multiplied", () => {
   const text = "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16";

@@ -6,6 +6,8 @@
  */
 import type { CompiledInstruction } from "../instructions/instruction_form.ts";
 import { batchedOperation, productBatch } from "../instructions/memory/matrix_products.ts";
+import { haveSameAccumulator, isJoinable, joinedProducts } from "../instructions/memory/warpgroup_products.ts";
+import { mostWarpgroupProducts } from "../tensor_cores/warpgroup_products.ts";
 import { fragmentBarriers } from "../instructions/memory/matrix_fragments.ts";
 import type { Effect } from "../../../ptx/instructions/instruction_traits.ts";
 import type { LabelName, Register, ResolvedOperand } from "../../../ptx/instructions/resolved_instruction.ts";
@@ -15,13 +17,58 @@ import type { ResolvedFunction, ResolvedKernel } from "../typing/resolver.ts";
 
 type Item = CompiledInstruction | LabelName;
 
-/** Joins loads and products of matrices, in a kernel and in the functions that it may call. */
-export function joinProducts(resolved: ResolvedKernel): ResolvedKernel {
+/**
+ * Joins loads and products of matrices, in a kernel and in the functions that it may call.
+ *
+ * @param options `hasChecks`: whether the kernel is checked, so that products of warpgroups must be told apart
+ */
+export function joinProducts(resolved: ResolvedKernel, { hasChecks }: { readonly hasChecks: boolean }): ResolvedKernel {
+  const join = (body: ResolvedFunction) => {
+    const joined = joinInFunction(body);
+    return hasChecks ? joined : { ...joined, items: joinOfWarpgroups(joined.items) };
+  };
   return {
     ...resolved,
-    kernel: joinInFunction(resolved.kernel),
-    callees: new Map([...resolved.callees].map(([name, body]) => [name, joinInFunction(body)])),
+    kernel: join(resolved.kernel),
+    callees: new Map([...resolved.callees].map(([name, body]) => [name, join(body)])),
   };
+}
+
+/**
+ * Joins products of warpgroups that follow one another and have the same accumulator. Until the program waits for them,
+ * it may neither use the accumulator nor write what they read, so that all of them may be computed at the last one.
+ */
+function joinOfWarpgroups(items: readonly Item[]): readonly Item[] {
+  const all = [...items];
+  let first: CompiledInstruction | undefined;
+  let places: number[] = [];
+  const finish = () => {
+    const joined = places.length > 1 ? joinedProducts(places.map((place) => all[place] as CompiledInstruction)) : [];
+    joined.forEach((product, index) => all[places[index]!] = product);
+    first = undefined;
+    places = [];
+  };
+  items.forEach((item, place) => {
+    if (item.kind !== "label" && isJoinable(item)) {
+      if (first !== undefined && (places.length === mostWarpgroupProducts || !haveSameAccumulator(first, item))) {
+        finish();
+      }
+      first ??= item;
+      places.push(place);
+    } else if (first !== undefined && (item.kind === "label" || !leavesAlone(item, first))) {
+      finish();
+    }
+  });
+  finish();
+  return all;
+}
+
+/** Whether an instruction neither waits nor uses the accumulator of a product. */
+function leavesAlone(instruction: CompiledInstruction, { operands: [accumulator] }: CompiledInstruction): boolean {
+  const { flow, traits } = instruction.form;
+  if (flow !== undefined || traits.products === "awaits") return false;
+  const registers = new Set(accumulator?.kind === "vector" ? accumulator.elements : []);
+  return [...registersRead(instruction), ...registersSet(instruction)].every((register) => !registers.has(register));
 }
 
 function joinInFunction(resolved: ResolvedFunction): ResolvedFunction {

@@ -15,58 +15,104 @@ import { bitsOfFormat, type FloatFormat } from "../../tensor_cores/formats.ts";
 import type { FunctionEmitter } from "../../codegen/function_emitter.ts";
 import { type MatrixProduct, mostSelector } from "../../tensor_cores/matrix_products.ts";
 import type { ResolvedInstruction, ResolvedOperand } from "../../../../ptx/instructions/resolved_instruction.ts";
-import type { Emit, SuspendingInstruction } from "../instruction_form.ts";
+import {
+  type CompiledInstruction,
+  type Emit,
+  instructionForm,
+  type SuspendingInstruction,
+} from "../instruction_form.ts";
 import { constantOf } from "../integers/integer_instructions.ts";
 import { shadowOffset } from "../../../abi/addresses.ts";
 import { threadRecord } from "../../../abi/launch_record.ts";
 import { type ScalarType, typeNamed } from "../../../../ptx/instructions/scalar_types.ts";
-import { warpgroupFunction, warpgroupPlaces, type WarpgroupProduct } from "../../tensor_cores/warpgroup_products.ts";
+import {
+  areJoined,
+  placeOfOperands,
+  warpgroupFunction,
+  warpgroupPlaces,
+  type WarpgroupProduct,
+} from "../../tensor_cores/warpgroup_products.ts";
 
 const b32 = typeNamed("b32");
 const b64 = typeNamed("b64");
 const predicate = typeNamed("pred");
 
 /** The lowering of `wgmma.mma_async`. */
-export const warpgroupProduct: SuspendingInstruction = {
-  describe: () => ({ kind: "matrixProduct" }),
-  fragmentBytes: (i) => warpgroupPlaces.accumulator + 4 * accumulatorWords(i),
-  request: (e, i) => {
-    const operands = operandsOf(e, i);
-    const { a, b, metadata, product: { signs } } = operands;
-    leaveAccumulator(e, operands);
-    const { descriptors } = warpgroupPlaces;
-    if (a.kind === "vector") {
-      a.elements.forEach((register, index) => {
-        leave(e, register, { type: b32, at: warpgroupPlaces.a + 4 * index, flipped: signs });
+export const warpgroupProduct: SuspendingInstruction = loweringOf([]);
+
+/** The lowering of a product that is computed together with earlier ones, whose threads have left their operands. */
+function loweringOf(earlier: readonly CompiledInstruction[]): SuspendingInstruction {
+  const productsOf = (e: FunctionEmitter, i: ResolvedInstruction) =>
+    [...earlier, i].map((each) => operandsOf(e, each).product);
+  return {
+    describe: () => ({ kind: "matrixProduct" }),
+    fragmentBytes: (i) => placeOfOperands(shapeOf(i), earlier.length + 1),
+    request: (e, i) => {
+      leaveOperands(e, i, earlier.length);
+      e.getFixed("record").i32(-1).memory("i32Store", threadRecord.mask);
+      e.getFixed("record").i32(1).memory("i32Store", threadRecord.result);
+    },
+    resume: (e, i) => {
+      const { d, type } = operandsOf(e, i);
+      e.getFixed("record").memory("i32Load", threadRecord.result).if();
+      e.getLaunchRecord();
+      e.getFixed("record");
+      e.getFixed("thread");
+      e.getFixed("saved");
+      for (const instruction of [...earlier, i as CompiledInstruction]) {
+        e.begin(instruction);
+        e.code.i32(e.place({ operation: "read", space: "shared", bytes: 16 }));
+      }
+      e.code.call(
+        warpgroupFunction(e.warpFunctions, productsOf(e, i), {
+          hasShadows: e.shadows !== undefined,
+          checksRaces: e.options.kernelChecks.has("race"),
+        }),
+      ).end();
+      d.forEach((register, index) => {
+        const at = fragmentsBegin + warpgroupPlaces.accumulator + 4 * index;
+        e.assign(register, type, () => e.getFixed("saved").memory(`${type.value as "f32" | "i32"}Load`, at));
+        e.shadows?.assign(register, b32, () => e.getFixed("saved").memory("i32Load", at + shadowOffset));
       });
-    } else {
-      leave(e, a, { type: b64, at: descriptors.a });
+    },
+  };
+}
+
+/** Whether an instruction is a product that can be computed together with others. */
+export function isJoinable(i: CompiledInstruction): boolean {
+  return i.form.suspending === warpgroupProduct && i.predicate === undefined && areJoined(shapeOf(i));
+}
+
+/** Whether a product has the accumulator of another one. */
+export function haveSameAccumulator(i: CompiledInstruction, other: CompiledInstruction): boolean {
+  const [a, b] = [i.operands[0], other.operands[0]];
+  return a?.kind === "vector" && b?.kind === "vector" && a.elements.length === b.elements.length &&
+    i.choices.get("d") === other.choices.get("d") &&
+    a.elements.every((register, index) => register === b.elements[index]);
+}
+
+/**
+ * Returns the instructions that stand for products with the same accumulator: at each, threads leave the operands, and
+ * at the last, all products are computed.
+ */
+export function joinedProducts(members: readonly CompiledInstruction[]): readonly CompiledInstruction[] {
+  return members.map((member, index): CompiledInstruction => {
+    const { syntax, section, traits } = member.form;
+    if (index === members.length - 1) {
+      const form = instructionForm(syntax, section, {
+        lowering: loweringOf(members.slice(0, -1)),
+        traits: { ...traits, validity: "emitted" },
+      });
+      return { ...member, form };
     }
-    leave(e, b, { type: b64, at: descriptors.b });
-    if (metadata !== undefined) leave(e, metadata, { type: b32, at: warpgroupPlaces.metadata });
-    e.getFixed("record").i32(-1).memory("i32Store", threadRecord.mask);
-    e.getFixed("record").i32(1).memory("i32Store", threadRecord.result);
-  },
-  resume: (e, i) => {
-    const { d, type, product } = operandsOf(e, i);
-    e.getFixed("record").memory("i32Load", threadRecord.result).if();
-    e.getLaunchRecord();
-    e.getFixed("record");
-    e.getFixed("thread");
-    e.getFixed("saved").i32(e.place({ operation: "read", space: "shared", bytes: 16 }));
-    e.code.call(
-      warpgroupFunction(e.warpFunctions, product, {
-        hasShadows: e.shadows !== undefined,
-        checksRaces: e.options.kernelChecks.has("race"),
-      }),
-    ).end();
-    d.forEach((register, index) => {
-      const at = fragmentsBegin + warpgroupPlaces.accumulator + 4 * index;
-      e.assign(register, type, () => e.getFixed("saved").memory(`${type.value as "f32" | "i32"}Load`, at));
-      e.shadows?.assign(register, b32, () => e.getFixed("saved").memory("i32Load", at + shadowOffset));
+    // The accumulator is read, and not set.
+    const form = instructionForm(syntax.replace(" d, ", " c, "), section, {
+      lowering: (e) => leaveOperands(e, member, index),
+      traits: { effects: [], validity: "emitted" },
     });
-  },
-};
+    return { ...member, form };
+  });
+}
 
 /** Emits code for `wgmma.fence` and `wgmma.commit_group`, which have no effect: products are computed at once. */
 export const orderProducts: Emit = () => {};
@@ -111,15 +157,27 @@ interface ProductOperands {
 const signsOf: Readonly<Record<number, number>> = { 8: 0x8080_8080 | 0, 16: 0x8000_8000 | 0, 32: 0x8000_0000 | 0 };
 
 /** The number of registers of D. */
-function accumulatorWords({ choices }: ResolvedInstruction): number {
-  const [, n] = /^m64n(\d+)k/.exec(choices.get("shape")!)!.map(Number);
-  return choices.get("d") === "f16" ? n! / 4 : n! / 2;
+function accumulatorWords(i: ResolvedInstruction): number {
+  const { part: { d }, n } = shapeOf(i);
+  return d === "f16" ? n / 4 : n / 2;
+}
+
+/** The shape and the formats of a product. */
+function shapeOf({ choices }: ResolvedInstruction): Pick<WarpgroupProduct, "part" | "n"> {
+  const [, n, k] = /^m64n(\d+)k(\d+)$/.exec(choices.get("shape")!)!.map(Number);
+  const chosen = <Value>(name: string) => choices.get(name) as Value;
+  const accumulator = chosen<"f16" | "f32" | "s32">("d");
+  const part: MatrixProduct = {
+    ...{ m: 16, n: 8, k: k!, isOfWarpgroup: true },
+    ...{ a: chosen<"f16">("a"), b: chosen<"f16">("b"), c: accumulator, d: accumulator },
+  };
+  return { part, n: n! };
 }
 
 /** Returns the operands of an instruction. Reports a compilation error if one is wrong. */
 function operandsOf(e: FunctionEmitter, i: ResolvedInstruction): ProductOperands {
   const { choices, operands } = i;
-  const [, n, k] = /^m64n(\d+)k(\d+)$/.exec(choices.get("shape")!)!.map(Number);
+  const shape = shapeOf(i);
   const [d, a, b] = operands as [ResolvedOperand, ResolvedOperand, ResolvedOperand];
   const isSparse = choices.has("sp");
   const isShared = a.kind !== "vector";
@@ -133,10 +191,9 @@ function operandsOf(e: FunctionEmitter, i: ResolvedInstruction): ProductOperands
     if (value !== undefined && allowed.includes(value)) return value;
     return e.fail(`${name} must be ${allowed.join(" or ")}`);
   };
-  const accumulator = chosen<"f16" | "f32" | "s32">("d");
+  const accumulator = shape.part.d;
   const part: MatrixProduct = {
-    ...{ m: 16, n: 8, k: k!, isOfWarpgroup: true },
-    ...{ a: chosen<"f16">("a"), b: chosen<"f16">("b"), c: accumulator, d: accumulator },
+    ...shape.part,
     ...choices.has("satfinite") ? { saturates: true } as const : {},
     ...choices.has("operation") ? { operation: chosen<"and">("operation") } : {},
     ...isSparse ? { selector: Number(constantOf(operands[4]) ?? -1n) } : {},
@@ -161,11 +218,30 @@ function operandsOf(e: FunctionEmitter, i: ResolvedInstruction): ProductOperands
     ...{ a, b, scale },
     metadata: isSparse ? operands[3]! : undefined,
     product: {
-      ...{ part, n: n!, isShared },
+      ...{ part, n: shape.n, isShared },
       signs: isNegated ? signsOf[bitsOfFormat[part.a as FloatFormat]]! : 0,
       isTransposed: { a: isShared && transposes[0] === true, b: transposes.at(-1) === true },
     },
   };
+}
+
+/** Emits code that stores the operands of the `index`-th product, and, for the first one, the fragment of C. */
+function leaveOperands(e: FunctionEmitter, i: ResolvedInstruction, index: number): void {
+  const operands = operandsOf(e, i);
+  const { a, b, metadata, scale, product } = operands;
+  const begin = placeOfOperands(product, index);
+  const places = warpgroupPlaces.operands;
+  if (index === 0) leaveAccumulator(e, operands);
+  else leave(e, scale, { type: predicate, at: begin + places.scale });
+  if (a.kind === "vector") {
+    a.elements.forEach((register, index) => {
+      leave(e, register, { type: b32, at: begin + places.a + 4 * index, flipped: product.signs });
+    });
+  } else {
+    leave(e, a, { type: b64, at: begin + places.a });
+  }
+  leave(e, b, { type: b64, at: begin + places.b });
+  if (metadata !== undefined) leave(e, metadata, { type: b32, at: begin + places.metadata });
 }
 
 /** Emits code that stores the fragment of C: that of D, or 0. */
