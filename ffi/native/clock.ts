@@ -1,5 +1,6 @@
 /**
- * The time of the system's latest clock tick, for measurements so frequent that a precise clock would be too slow.
+ * The system's clocks, for measurements so frequent that the runtime's clock would be too slow, or that other processes
+ * compare with theirs.
  *
  * @module
  */
@@ -10,11 +11,18 @@ import { dlopen, ffiRefusal, jsRuntime, platform } from "./host.ts";
  * which makes it faster to read.
  */
 const [preciseClock, coarseClock] = [1, 6];
+const libc = "libc.so.6";
+const symbols = {
+  clock_gettime: { parameters: ["i32", /* clockid_t clockid */ "buffer" /* struct timespec *tp */], result: "i32" },
+} as const;
 /**
  * Number of readings after which the native clock is loaded. Loading it takes as long as several hundred readings of
  * the runtime's clock.
  */
 const readingsBeforeLoading = 64;
+
+/** The number of times that the two clocks are compared. */
+const sharedClockAttempts = 10;
 
 let readings = 0;
 let clock: (() => number) | undefined;
@@ -36,21 +44,46 @@ export function coarseTime(): number {
  */
 function openClock(): (() => number) | undefined {
   if (jsRuntime !== "deno" || platform().os !== "linux" || ffiRefusal() !== undefined) return undefined;
-  const timespec = new Int32Array(4);
-  const bytes = new Uint8Array(timespec.buffer);
   try {
-    const { clock_gettime } = dlopen("libc.so.6", {
-      clock_gettime: { parameters: ["i32", /* clockid_t clockid */ "buffer" /* struct timespec *tp */], result: "i32" },
-    }).symbols;
-    if (clock_gettime?.(coarseClock, bytes) !== 0) return undefined;
-    // `timespec` contains the seconds since boot and the nanoseconds as 64-bit integers. Only their low words are read.
-    const read = (clock: number): number => {
-      clock_gettime(clock, bytes);
-      return timespec[0]! * 1000 + timespec[2]! / 1e6;
-    };
-    const start = performance.now() - read(preciseClock);
-    return () => start + read(coarseClock);
+    const read = readerOf(coarseClock);
+    const start = performance.now() - readerOf(preciseClock)() / 1e6;
+    return () => start + read() / 1e6;
   } catch {
     return undefined;
   }
+}
+
+/**
+ * Returns a function that returns the time of `CLOCK_MONOTONIC` in nanoseconds, which all processes of the machine
+ * share, by the runtime's clock where that is faster.
+ *
+ * @throws {Error} If the system's clock cannot be read
+ */
+export function openSharedClock(): () => number {
+  const read = readerOf(preciseClock);
+  if (jsRuntime === "deno") return read;
+  // Of several attempts, the shortest is the most exact.
+  let shortest = Infinity, start = 0;
+  for (let attempt = 0; attempt < sharedClockAttempts; attempt++) {
+    const before = performance.now();
+    const time = read();
+    const after = performance.now();
+    if (after - before >= shortest) continue;
+    shortest = after - before;
+    start = time - (before + after) / 2 * 1e6;
+  }
+  return () => start + performance.now() * 1e6;
+}
+
+/** Returns a function that reads a clock of the system, in nanoseconds. */
+function readerOf(clock: number): () => number {
+  const { clock_gettime } = dlopen(libc, symbols).symbols;
+  const timespec = new Int32Array(4);
+  const bytes = new Uint8Array(timespec.buffer);
+  if (clock_gettime?.(clock, bytes) !== 0) throw new Error(`The system has no clock ${clock}`);
+  // `timespec` contains the seconds since boot and the nanoseconds as 64-bit integers. Only their low words are read.
+  return () => {
+    clock_gettime(clock, bytes);
+    return timespec[0]! * 1e9 + timespec[2]!;
+  };
 }

@@ -36,6 +36,11 @@ const reading = 0o2004400;
 const newFileMode = 0o666;
 const maximumByteLength = 2 ** 20;
 
+/** What an error number of a file operation means, for messages. */
+export function reasonOf(number: number): string {
+  return reasons[number] ?? `the system says ${errnoName(number)}`;
+}
+
 const reasons: Readonly<Record<number, string>> = {
   [errno.ENOENT]: "there is no such file or folder",
   [errno.ENOTDIR]: "a part of the path is no folder",
@@ -162,7 +167,7 @@ class FileError extends Error {
   readonly errno: number;
 
   constructor(errno: number) {
-    super(reasons[errno] ?? `the system says ${errnoName(errno)}`);
+    super(reasonOf(errno));
     this.errno = errno;
   }
 }
