@@ -25,6 +25,7 @@ import { Pools } from "./driver/pools.ts";
 import { ProgramMemory } from "./driver/program_memory.ts";
 import { StreamsAndEvents } from "./driver/streams_and_events.ts";
 import { Textures } from "./driver/textures.ts";
+import type { KernelSpan } from "./execution/streams.ts";
 import type { LinearMemory } from "./memory/linear_memory.ts";
 import { VirtualMemory } from "./memory/virtual/virtual_memory.ts";
 import { deviceLimit, type SoftwareDriverOptions, threadLimit } from "./visible_devices.ts";
@@ -133,6 +134,11 @@ export class SoftwareDriver implements Driver {
   /** The number of threads that may run kernels, including the calling thread. */
   get threads(): number {
     return this.#core.threads;
+  }
+
+  /** Calls a function with each kernel that has run. */
+  observeKernels(onKernel: (kernel: KernelSpan) => void): void {
+    this.#core.scheduler.onKernel = onKernel;
   }
 
   /** The library that runs collective operations on the software devices. */

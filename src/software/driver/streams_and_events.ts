@@ -56,7 +56,10 @@ export class StreamsAndEvents {
     this.#defaultStreams = Array.from({ length: core.devices.count }, (_, device) => {
       return new Stream(device, { isDefault: true });
     });
-    for (const stream of this.#defaultStreams) core.scheduler.addStream(stream);
+    for (const stream of this.#defaultStreams) {
+      stream.handle = 0n;
+      core.scheduler.addStream(stream);
+    }
   }
 
   /**
@@ -120,7 +123,7 @@ export class StreamsAndEvents {
           priority: Math.max(greatest, Math.min(priority, least)) | 0,
         });
         scheduler.addStream(stream);
-        return this.#core.register(this.#streams, stream);
+        return stream.handle = this.#core.register(this.#streams, stream);
       },
       streamDestroy: (device, stream) => {
         const found = this.stream(device, stream, "cudaStreamDestroy");

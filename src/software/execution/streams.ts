@@ -27,6 +27,8 @@ export interface Awaited {
 export interface Delegated {
   /** The jobs after which following work may begin. None if no thread runs it anymore. */
   readonly jobs: readonly Job[];
+  /** The time, as `performance.now()`, at which the first thread began to run it. Undefined until it has ended. */
+  readonly beginTime?: number | undefined;
   /** The time, as `performance.now()`, at which the last thread left it. Undefined until then. */
   readonly endTime: number | undefined;
   /** Whether no thread runs it anymore. */
@@ -82,6 +84,17 @@ function isDelegated(result: unknown): result is Delegated {
   return typeof result === "object" && result !== null && "help" in result;
 }
 
+/** A kernel that has run. */
+export interface KernelSpan {
+  readonly name: string;
+  readonly device: number;
+  /** The handle of its stream. Undefined for a branch of a graph. */
+  readonly stream: bigint | undefined;
+  /** The times, as `performance.now()`, between which the kernel ran. */
+  readonly begin: number;
+  readonly end: number;
+}
+
 /** An item of a stream's work. */
 export class Work {
   /** Whether the work is done, or was dropped because the devices were lost. */
@@ -95,6 +108,9 @@ export class Work {
   next: Work | undefined;
   /** The time, as `performance.now()`, at which the first slice of the work ended; undefined until then. */
   #firstSliceEnd: number | undefined;
+  /** The times between which the work ran, if they are asked for. */
+  #begin: number | undefined;
+  #end: number | undefined;
   #after: readonly Awaited[];
   #run: (() => unknown) | undefined;
   #release: (() => void) | undefined;
@@ -167,18 +183,32 @@ export class Work {
     return true;
   }
 
-  /** Runs a slice of the work. Returns whether the work is done. */
-  run(): boolean {
-    if (this.#delegated?.end !== undefined) {
-      this.#delegated.end();
+  /** Runs a slice of the work. Returns whether the work is done. `isTimed` asks for the work's `span`. */
+  run(isTimed = false): boolean {
+    const before = this.#delegated;
+    if (before?.end !== undefined) {
+      before.end();
       this.#delegated = undefined;
+      this.#begin ??= before.beginTime;
+      this.#end = before.endTime;
       return true;
     }
+    if (isTimed) this.#begin ??= performance.now();
     const result = this.#run!();
     this.#delegated = isDelegated(result) ? result : undefined;
     const isDone = this.#delegated === undefined && result !== false;
+    // What follows the part of other threads may only look at how that has ended.
+    if (isDone && isTimed) this.#end = before?.endTime ?? performance.now();
     if (!isDone) this.#firstSliceEnd ??= performance.now();
     return isDone;
+  }
+
+  /** The kernel and the times between which it ran. Undefined if the work is no kernel, or was not timed. */
+  get span(): KernelSpan | undefined {
+    const { kernel: name, stream: { device, handle: stream } } = this;
+    const begin = this.#begin, end = this.#end;
+    if (name === undefined || begin === undefined || end === undefined) return undefined;
+    return { name, device, stream, begin, end };
   }
 
   /** Takes the work from other threads, so that the main thread runs it from its beginning. Blocks until none runs it. */
@@ -230,6 +260,8 @@ let streamCount = 0;
 /** A stream: a queue of work, and a vector clock of the other streams' work that precedes the stream's next work. */
 export class Stream {
   readonly device: number;
+  /** The handle by which the program knows the stream. Undefined for the branches of graphs. */
+  handle: bigint | undefined;
   /** A number that increases in the order in which streams are created. */
   readonly number: number = streamCount++;
   /** Whether the stream is the legacy default stream of a device. */
@@ -382,6 +414,8 @@ export class Scheduler {
   isAwaited = false;
   /** Called before and after each slice of work. */
   onSlice: (() => void) | undefined;
+  /** Called with each kernel that has run, if that is asked for. */
+  onKernel: ((kernel: KernelSpan) => void) | undefined;
   /** The streams of each device. */
   readonly #streams = new Map<number, Set<Stream>>();
   readonly #defaultStreams = new Map<number, Stream>();
@@ -669,7 +703,7 @@ export class Scheduler {
   #runSlice(work: Work): boolean {
     this.onSlice?.();
     try {
-      const isDone = work.run();
+      const isDone = work.run(this.onKernel !== undefined && work.kernel !== undefined);
       this.onSlice?.();
       const { stream } = work;
       if (work.delegated !== undefined) stream.lastDelegated = work;
@@ -686,6 +720,7 @@ export class Scheduler {
   #finishFirst(stream: Stream): void {
     const work = stream.first!;
     stream.first = work.next;
+    if (this.onKernel !== undefined && work.span !== undefined) this.onKernel(work.span);
     work.finish();
     if (stream.isIdle) this.#becomeIdle(stream);
   }

@@ -164,7 +164,9 @@ const counters = {
   reserved: 3,
   /** The time in nanoseconds at which the last thread left the job. */
   endTime: 4,
-  count: 5,
+  /** The time in nanoseconds at which the first thread began to run the job; 0 until a thread has run a part. */
+  beginTime: 5,
+  count: 6,
 } as const;
 
 const wordsPerJob = 2 * counters.count + state.words + jobFields.length + jobFields.length % 2;
@@ -310,6 +312,7 @@ export class Job {
     this.#set("end", BigInt(end));
     this.#set("fault", noBlock);
     this.#set("reserved", 0n);
+    this.#set("beginTime", 0n);
     Atomics.store(words, this.#state + state.stop, 0);
     for (const word of ["busy", "residents", "reports", "ended"] as const) {
       Atomics.store(words, this.#state + state[word], 0);
@@ -398,6 +401,11 @@ export class Job {
     return this.#get("endTime");
   }
 
+  /** The time at which the first thread began to run the job, as `endTime`. Known when the job is over. */
+  get beginTime(): bigint {
+    return this.#get("beginTime");
+  }
+
   /** Whether no thread runs the job, or will. */
   get isOver(): boolean {
     return !this.hasBlocks && this.running === 0;
@@ -448,9 +456,17 @@ export class Job {
     return Math.min(Number(this.#get("next")), Number(this.#get("end"))) - first;
   }
 
-  /** Adds to the time for which threads have run the job. */
-  noteBusy(milliseconds: number): void {
-    Atomics.add(this.#board.words, this.#state + state.busy, Math.ceil(milliseconds * 1000));
+  /**
+   * Notes that the calling thread has run parts of the job, from `begin` to `end`, in milliseconds since the main
+   * thread's `performance.timeOrigin`.
+   */
+  noteBusy(begin: number, end: number): void {
+    Atomics.add(this.#board.words, this.#state + state.busy, Math.ceil((end - begin) * 1000));
+    const time = BigInt(Math.round(begin * 1e6));
+    for (;;) {
+      const first = this.#get("beginTime");
+      if (first !== 0n && first <= time || this.#exchange("beginTime", first, time) === first) return;
+    }
   }
 
   /**
@@ -552,6 +568,10 @@ export class Job {
 
   #get(counter: Exclude<keyof typeof counters, "count">): bigint {
     return Atomics.load(this.#board.counters, this.#counters + counters[counter]);
+  }
+
+  #exchange(counter: Exclude<keyof typeof counters, "count">, expected: bigint, value: bigint): bigint {
+    return Atomics.compareExchange(this.#board.counters, this.#counters + counters[counter], expected, value);
   }
 
   #set(counter: Exclude<keyof typeof counters, "count">, value: bigint): void {

@@ -18,6 +18,7 @@ export abstract class SharedJob implements Delegated {
   protected readonly threads: number;
   #job: Job | undefined;
   #endTime: number | undefined;
+  #beginTime: number | undefined;
   /** The number of rounds of the workers when the job was last seen not to be starved, and the time then. */
   #rounds = 0;
   #roundsSince: number = performance.now();
@@ -45,6 +46,11 @@ export abstract class SharedJob implements Delegated {
     return this.#endTime;
   }
 
+  get beginTime(): number | undefined {
+    if (this.#job !== undefined && this.#job.isOver) this.#beginTime = Number(this.#job.beginTime) / 1e6;
+    return this.#beginTime;
+  }
+
   get isStarved(): boolean {
     const { running, isRunnable } = this.#job!;
     const { rounds } = this.workers;
@@ -62,7 +68,7 @@ export abstract class SharedJob implements Delegated {
     if (!this.mayHelp(isStarved) || job.isFull || !job.join()) return false;
     const start = performance.now();
     const hasRun = this.runParts(job);
-    job.noteBusy(performance.now() - start);
+    job.noteBusy(start, performance.now());
     job.leave(BigInt(Math.round(performance.now() * 1e6)));
     return hasRun;
   }
@@ -88,6 +94,7 @@ export abstract class SharedJob implements Delegated {
   protected close(): FromWorker | undefined {
     const job = this.#job!;
     this.#endTime = Number(job.endTime) / 1e6;
+    this.#beginTime = Number(job.beginTime) / 1e6;
     this.#job = undefined;
     try {
       return this.workers.close(job);

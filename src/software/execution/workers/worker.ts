@@ -404,7 +404,7 @@ function runJobs(): "none" | "some" | "stuck" {
       // The engine may be out of memory, for example.
       report({ job: job.number, block: 0, fault: String(error) }, job);
     }
-    job.noteBusy(performance.now() - start);
+    job.noteBusy(start + originOffset, performance.now() + originOffset);
     isStuck &&= runner?.isStuck === true;
     if (runner?.hasResidents) continue;
     if (!job.hasBlocks) runners[job.index] = undefined;
