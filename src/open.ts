@@ -40,6 +40,10 @@ import { outputsOfEnvironment } from "./sanitizer/reporting/outputs.ts";
 import type { SanitizerCheck, SanitizerReport } from "./sanitizer/reporting/sanitizer_report.ts";
 import { scheduleFrom } from "./software/schedule.ts";
 import type { SoftwareDriverOptions } from "./software/visible_devices.ts";
+import { defaultTraceEvents, mostTraceEvents, openTrace } from "./trace/open_trace.ts";
+import type { TraceRecorder } from "./trace/trace_recorder.ts";
+import { tracedCollectives } from "./trace/traced_collectives.ts";
+import { recordKernels, tracedDriver } from "./trace/traced_driver.ts";
 import { addEntries, keepLibraryFrames, RangeError, TypeError } from "./support/program_errors.ts";
 
 /** The driver to open, and its settings. */
@@ -97,6 +101,18 @@ export interface OpenOptions {
    */
   softwareSchedule?: "oldest" | "newest" | "random" | `random:${number}`;
   /**
+   * File in which all calls of the driver are recorded, with their times and sizes, for `poolpass trace`, which makes a
+   * trace for Perfetto of the files of several processes. Defaults to `POOLPASS_TRACE`. `%p` in the name is replaced
+   * with the process ID. The file is created, or replaced, with mode 0600; if a running process records in it already,
+   * the process ID is added to the name. A process that is killed leaves a complete file. Needs Linux.
+   */
+  trace?: string;
+  /**
+   * Number of events that the file of `trace` keeps, of 64 bytes each: newer events replace the oldest. Defaults to
+   * `POOLPASS_TRACE_EVENTS`, or else to 262,144.
+   */
+  traceEvents?: number;
+  /**
    * Called once for each error that the sanitizer finds. Without this callback, errors are printed, and disposing of
    * the `Cuda` object throws a `SanitizerError`.
    */
@@ -114,6 +130,8 @@ const openOptions: KnownOptions<OpenOptions> = {
     compileCache: true,
     sanitize: true,
     softwareSchedule: true,
+    trace: true,
+    traceEvents: true,
     onReport: true,
   },
   meantBy: (value) => typeof value === "string" ? `{ driver: ${JSON.stringify(value)} }` : undefined,
@@ -143,6 +161,8 @@ const variables = [
   "SANITIZE_POSSIBLE",
   "SANITIZE_REPORT",
   "SANITIZE_SUPPRESS",
+  "TRACE",
+  "TRACE_EVENTS",
 ] as const;
 /**
  * The minimum length, without the prefix, of the names that are checked for typos. Shorter names are similar to too
@@ -188,6 +208,9 @@ const minimumNameLength = 5;
  *   replaced with the process ID
  * - `POOLPASS_SANITIZE_SUPPRESS`: a file that lists errors not to be reported, in lines such as
  *   `unordered-write-read:pipeline.ts`
+ * - `POOLPASS_TRACE`: a file in which the calls of the driver are recorded, for `poolpass trace`; `%p` in the name is
+ *   replaced with the process ID
+ * - `POOLPASS_TRACE_EVENTS`: the number of events that the file of `POOLPASS_TRACE` keeps
  * - `GITHUB_ACTIONS`: if it is set, the sanitizer's reports are also printed as annotations
  * - `CUDA_VISIBLE_DEVICES`: which devices are visible, and in which order; the software driver reads it too
  * - `POOLPASS_DEBUG`: `1` records the call site of each object's creation, for the report of objects that were not
@@ -249,8 +272,15 @@ export function open(options: OpenOptions = {}): Cuda {
     const debug = choiceFrom("POOLPASS_DEBUG", ["0", "1"]) === "1";
     keepLibraryFrames(debug);
     const compilers = compilersFor(options);
-    const observed = sanitizer?.observe(driver) ?? driver;
-    const collectives = () => collectivesOf(driver);
+    const recorder = traceFor(options, driver);
+    const recorded = recorder === undefined ? driver : tracedDriver(driver, recorder);
+    if (debug) recorder?.recordSites();
+    if (recorder !== undefined && driver instanceof SoftwareDriver) recordKernels(driver, recorder);
+    const observed = sanitizer?.observe(recorded) ?? recorded;
+    const collectives = () => {
+      const library = collectivesOf(driver);
+      return recorder === undefined ? library : tracedCollectives(library, recorder);
+    };
     const cuda = new Cuda(new Session(observed, { debug, compilers, instructionSupport, sanitizer, collectives }));
     warnOfMps(cuda);
     if (isLogging) logEvent("open", { driver: cuda.driver, devices: cuda.devices.length });
@@ -382,6 +412,38 @@ function compilersFor({ nvrtc = environmentVariable("POOLPASS_NVRTC"), compileCa
   const searches = [() => findNvrtc(nvrtc === "" ? undefined : nvrtc), findNvcc, findClang];
   const cache = compileCacheFor(compileCache);
   return new Compilers(cache === undefined ? searches : searches.map((search) => cachedSearch(search, cache)));
+}
+
+let hasWarnedOfTrace = false;
+
+/** Returns the recorder of the trace that the options or the environment ask for. */
+function traceFor({ trace, traceEvents }: OpenOptions, driver: Driver): TraceRecorder | undefined {
+  if (trace !== undefined && typeof trace !== "string") {
+    throw new TypeError(`Cannot record a trace in ${whatIs(trace)}: give the path of a file`);
+  }
+  if (traceEvents !== undefined) checkNumber(traceEvents, "traceEvents");
+  const length = traceEvents ?? numberFrom("POOLPASS_TRACE_EVENTS", { from: 1, to: mostTraceEvents }) ??
+    defaultTraceEvents;
+  if (!(Number.isInteger(length) && length >= 1 && length <= mostTraceEvents)) {
+    throw new RangeError(`Cannot record a trace of ${length} events: give a whole number from 1 to ${mostTraceEvents}`);
+  }
+  const name = driver instanceof SoftwareDriver ? "software" : "cuda";
+  if (trace !== undefined) {
+    if (trace === "" || trace.includes("\0")) {
+      throw new RangeError(`Cannot record a trace in ${shown(trace)}: give the path of a file`);
+    }
+    return openTrace(trace, length, name);
+  }
+  const named = environmentVariable("POOLPASS_TRACE");
+  if (named === undefined || named === "") return undefined;
+  try {
+    return openTrace(named, length, name);
+  } catch (error) {
+    // Only warns: the program itself has not requested a trace, and works without one.
+    if (!hasWarnedOfTrace) console.warn(`poolpass: POOLPASS_TRACE does nothing: ${(error as Error).message}`);
+    hasWarnedOfTrace = true;
+    return undefined;
+  }
 }
 
 let hasWarnedOfCache = false;

@@ -48,11 +48,12 @@ const layers: readonly (readonly [layer: string, mayImport: readonly string[]])[
   ["src/sanitizer/reporting/", [...nativeLayer, ...seam, "src/sanitizer/"]],
   ["src/sanitizer/processes/", [...nativeLayer, ...seam, "src/sanitizer/"]],
   ["src/sanitizer/", [...seam, "src/ptx/", "src/sanitizer/"]],
+  ["src/trace/", [...nativeLayer, ...seam, "src/sanitizer/reporting/", "src/trace/"]],
   ["src/memory/", [...nativeLayer, ...seam, ...objects]],
   ["src/objects/", [...nativeLayer, ...seam, ...objects, ...notifications, "src/ptx/", "src/compile/"]],
   ["src/collectives/", [...seam, ...objects, "src/sanitizer/"]],
   ["src/sharing/transport/", [...nativeLayer, ...seam, ...notifications, "src/memory/"]],
-  ["src/sharing/protocol/", [...nativeLayer, ...seam, "src/memory/", "src/sharing/transport/"]],
+  ["src/sharing/protocol/", [...nativeLayer, ...seam, "src/trace/", "src/memory/", "src/sharing/transport/"]],
   ["src/sharing/events/", [...seam, ...objects, "src/sharing/transport/", "src/sharing/protocol/"]],
   ...["channel/", "exporter/", "importer/"].map((layer) =>
     [`src/sharing/${layer}`, [
@@ -86,6 +87,7 @@ const layers: readonly (readonly [layer: string, mayImport: readonly string[]])[
     "src/notebook/",
     "src/compile/",
     "src/sanitizer/",
+    "src/trace/",
     "ffi/nccl/",
     "ffi/nvrtc.ts",
     "ffi/compilers/",

@@ -50,7 +50,7 @@ const metadataValues: readonly unknown[] = [() => {}, 1n, NaN, new Map(), { shap
 const signalValues: readonly unknown[] = ["wrong", new Unrelated()];
 
 /** Options for which any string has the right type. */
-const textOptions = ["cudart", "nvrtc", "compileCache", "name", "architecture", "set"];
+const textOptions = ["cudart", "nvrtc", "compileCache", "name", "architecture", "set", "trace"];
 
 function wrongValuesFor(name: string): readonly unknown[] {
   if (name === "metadata") return metadataValues;

@@ -25,6 +25,7 @@ export const smallFoldersOfMore: readonly string[] = [
   "notebook",
   "packaging",
   "python",
+  "trace",
   "weights",
 ];
 

@@ -21,6 +21,7 @@ import {
   reasonOfError,
   versionsText,
 } from "./messages.ts";
+import { type TracedMessages, tracedMessages } from "./traced_messages.ts";
 import { PeerProcess } from "../transport/peer_process.ts";
 import { expectAnswer, pollCount, preparePolling, readable, type Watch, watch, writable } from "../transport/poller.ts";
 import {
@@ -111,6 +112,7 @@ export class MessageStream {
   readonly #traffic: TrafficStatistics;
   readonly #reader: MessageReader;
   readonly #writer: MessageWriter;
+  readonly #traced: TracedMessages | undefined;
   #handlers: MessageStreamHandlers | undefined;
   #watch: Watch | undefined;
   /** The bit mask of the socket events that `#watch` polls for. */
@@ -167,6 +169,7 @@ export class MessageStream {
     this.#reader = new MessageReader(fd, peer);
     this.#traffic = options.traffic ?? { messagesSent: 0, messagesReceived: 0, bytesSent: 0, bytesReceived: 0 };
     this.#writer = new MessageWriter(fd, peer, this.#traffic);
+    this.#traced = tracedMessages(peer.pid);
   }
 
   /**
@@ -199,6 +202,7 @@ export class MessageStream {
   send(message: Message): void {
     if (this.#isEnded) return;
     this.#writer.add(message);
+    this.#traced?.sent(message);
     if (this.#writer.isBacklogged) this.#wasBacklogged = true;
     if (this.#writer.byteLength >= eagerByteLength && !this.#writer.isBlocked) this.flush();
     // If the queue is empty, there is nothing to write. But if it is empty because a write has failed, `flush` must
@@ -332,6 +336,7 @@ export class MessageStream {
       if (message === undefined) return true;
       this.#deadline = undefined;
       this.#traffic.messagesReceived++;
+      this.#traced?.received(message);
       if (message.type === "goodbye") {
         this.#finish(this.#goodbyeError(message));
         return false;

@@ -1,0 +1,57 @@
+import { currentRecorder } from "../../trace/open_trace.ts";
+import { messagesPerConnection } from "../../trace/trace_format.ts";
+import type { TraceRecorder } from "../../trace/trace_recorder.ts";
+import type { Message } from "./messages.ts";
+
+const values = ["peer", "message", "subject", "byteLength"] as const;
+const valuesOfOffer = ["peer", "message", "subject", "name"] as const;
+
+/** The number of connections with each process, by its ID. */
+const connections = new Map<number, number>();
+
+/** Records the messages of a connection. Both ends count connections with each other, and messages, in the same order. */
+export class TracedMessages {
+  readonly #recorder: TraceRecorder;
+  readonly #peer: number;
+  #sent: number;
+  #received: number;
+
+  constructor(recorder: TraceRecorder, peer: number) {
+    const number = (connections.get(peer) ?? 0) + 1;
+    connections.set(peer, number);
+    this.#recorder = recorder;
+    this.#peer = peer;
+    this.#sent = this.#received = number * messagesPerConnection;
+  }
+
+  sent(message: Message): void {
+    this.#record("send", message, ++this.#sent);
+  }
+
+  received(message: Message): void {
+    this.#record("receive", message, ++this.#received);
+  }
+
+  #record(verb: "send" | "receive", message: Message, number: number): void {
+    const recorder = this.#recorder;
+    const isOffer = message.type === "offer";
+    const kind = recorder.kind({ name: `${verb} ${message.type}`, values: isOffer ? valuesOfOffer : values });
+    const last = isOffer ? recorder.text(message.name) : "byteLength" in message ? message.byteLength : 0;
+    recorder.instant(kind, this.#peer, number, subjectOf(message), last);
+  }
+}
+
+/** Returns what a message is about: the sequence number of a frame, or an identifier; 0 for any other message. */
+function subjectOf(message: Message): number {
+  if ("sequence" in message) return message.sequence;
+  if ("offer" in message) return message.offer;
+  if ("event" in message) return message.event;
+  if ("pool" in message) return message.pool;
+  return 0;
+}
+
+/** Returns what records the messages of a new connection with a process; undefined if nothing is recorded. */
+export function tracedMessages(peer: number): TracedMessages | undefined {
+  const recorder = currentRecorder();
+  return recorder && new TracedMessages(recorder, peer);
+}

@@ -1,0 +1,189 @@
+/**
+ * Reads trace files. Every byte is checked: another process writes them at the same time, was killed while it wrote, or
+ * is not to be trusted.
+ *
+ * @module
+ */
+import {
+  type EventKind,
+  headerPlaces,
+  namePlaces,
+  nameType,
+  noDeviceByte,
+  padded,
+  recordByteLength,
+  recordPlaces,
+  type TracedProcess,
+  traceMagic,
+  traceVersion,
+  valueCount,
+} from "./trace_format.ts";
+import { shown } from "../support/validation.ts";
+
+/** An event of a trace. */
+export interface TraceEvent {
+  /** The number of the event among all events of its file, from 1. */
+  readonly number: number;
+  /** The name of its kind, such as `"memcpyAsync"`. */
+  readonly name: string;
+  readonly device: number | undefined;
+  readonly hasThrown: boolean;
+  /** Where the program has called, if it was recorded. */
+  readonly site: string | undefined;
+  /** The time at which the event began, in nanoseconds of `CLOCK_MONOTONIC`. */
+  readonly begin: number;
+  /** The duration in nanoseconds. */
+  readonly duration: number;
+  /** The values, by their names. */
+  readonly values: Readonly<Record<string, number>>;
+}
+
+/** The content of a trace file. */
+export interface Trace {
+  /** The name of the file. */
+  readonly file: string;
+  readonly process: TracedProcess;
+  /** The events in the order in which they ended. */
+  readonly events: readonly TraceEvent[];
+  /** The number of older events that newer ones have replaced. */
+  readonly replaced: number;
+  /** The number of names for which there was no room. */
+  readonly namesLost: number;
+  /** The names of kernels by handle. */
+  readonly kernels: ReadonlyMap<number, string>;
+  /** The texts to which values refer. */
+  readonly texts: ReadonlyMap<number, string>;
+}
+
+/** Thrown for a file that is not a trace. */
+export class NotATraceError extends Error {
+  override name = "NotATraceError";
+}
+
+/**
+ * Reads a trace file.
+ *
+ * @param file the file's name, for messages
+ * @throws {NotATraceError} If the bytes are not a trace
+ */
+export function readTrace(file: string, bytes: Uint8Array<ArrayBuffer>): Trace {
+  const refuse = (why: string): never => {
+    throw new NotATraceError(`Cannot read ${shown(file)} as a trace: ${why}`);
+  };
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  if (bytes.length < headerPlaces.byteLength) {
+    return refuse(`it has ${bytes.length} bytes, and the header alone has ${headerPlaces.byteLength}`);
+  }
+  const magic = new TextDecoder("latin1").decode(bytes.subarray(0, traceMagic.length));
+  if (magic !== traceMagic) return refuse(`it does not begin with "${traceMagic}"`);
+  const header = (field: keyof typeof headerPlaces) => view.getUint32(headerPlaces[field], true);
+  if (header("version") !== traceVersion) {
+    return refuse(`its version is ${header("version")}, and this poolpass reads version ${traceVersion}`);
+  }
+  const [namesOffset, namesByteLength] = [header("namesOffset"), header("namesByteLength")];
+  const [ringOffset, ringLength] = [header("ringOffset"), header("ringLength")];
+  const isWithin = (offset: number, byteLength: number) =>
+    offset % 8 === 0 && offset >= headerPlaces.byteLength && offset + byteLength <= bytes.length;
+  if (!isWithin(namesOffset, namesByteLength)) return refuse("its table of names is not within the file");
+  if (ringLength === 0 || !isWithin(ringOffset, ringLength * recordByteLength)) {
+    return refuse("its ring is not within the file");
+  }
+  const names = readNames(bytes.subarray(namesOffset, namesOffset + namesByteLength));
+  if (names.process === undefined) return refuse("it does not name its process");
+  const events: TraceEvent[] = [];
+  for (let place = 0; place < ringLength; place++) {
+    const event = readRecord(view, { place, ringOffset, ringLength }, names);
+    if (event !== undefined) events.push(event);
+  }
+  events.sort((a, b) => a.number - b.number);
+  const { process, kernels, texts } = names;
+  return {
+    file,
+    process,
+    events,
+    kernels,
+    texts,
+    namesLost: header("namesLost"),
+    replaced: Math.max(0, (events.at(-1)?.number ?? 0) - ringLength),
+  };
+}
+
+interface Names {
+  process: TracedProcess | undefined;
+  readonly kinds: Map<number, EventKind>;
+  readonly kernels: Map<number, string>;
+  readonly texts: Map<number, string>;
+}
+
+function readNames(bytes: Uint8Array<ArrayBuffer>): Names {
+  const names: Names = { process: undefined, kinds: new Map(), kernels: new Map(), texts: new Map() };
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  for (let at = 0; at + namePlaces.text <= bytes.length;) {
+    const byteLength = view.getUint32(at + namePlaces.length, true);
+    if (byteLength === 0 || at + namePlaces.text + byteLength > bytes.length) break;
+    const type = view.getUint32(at + namePlaces.type, true);
+    const key = view.getFloat64(at + namePlaces.key, true);
+    // A long name may be cut within a character.
+    const text = new TextDecoder().decode(bytes.subarray(at + namePlaces.text, at + namePlaces.text + byteLength));
+    if (type === nameType.process) names.process = processFrom(text);
+    else if (type === nameType.kind) addKind(names.kinds, key, text);
+    else if (type === nameType.kernel) names.kernels.set(key, text);
+    else if (type === nameType.text) names.texts.set(key, text);
+    at += namePlaces.text + padded(byteLength);
+  }
+  return names;
+}
+
+function processFrom(text: string): TracedProcess | undefined {
+  const value = parsed(text);
+  if (value === undefined) return undefined;
+  const numbers = ["pid", "thread", "began", "beganMonotonic"].every((name) => Number.isFinite(value[name]));
+  const strings = ["runtime", "program", "driver"].every((name) => typeof value[name] === "string");
+  return numbers && strings ? value as unknown as TracedProcess : undefined;
+}
+
+function addKind(kinds: Map<number, EventKind>, key: number, text: string): void {
+  const value = parsed(text);
+  if (typeof value?.name !== "string" || !Array.isArray(value.values)) return;
+  if (value.values.length > valueCount || !value.values.every((name) => typeof name === "string")) return;
+  kinds.set(key, { name: value.name, values: value.values });
+}
+
+function parsed(text: string): Record<string, unknown> | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === "object" && value !== null ? value as Record<string, unknown> : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Reads the record at a place of the ring. Returns undefined if there is none. */
+function readRecord(
+  view: DataView,
+  { place, ringOffset, ringLength }: { place: number; ringOffset: number; ringLength: number },
+  { kinds, texts }: Names,
+): TraceEvent | undefined {
+  const at = ringOffset + place * recordByteLength;
+  const number = view.getUint32(at + recordPlaces.high, true) * 2 ** 32 + view.getUint32(at + recordPlaces.low, true);
+  if (number === 0 || number > Number.MAX_SAFE_INTEGER || (number - 1) % ringLength !== place) return undefined;
+  const kind = kinds.get(view.getUint16(at + recordPlaces.kind, true));
+  const begin = view.getFloat64(at + recordPlaces.begin, true);
+  const duration = view.getFloat64(at + recordPlaces.duration, true);
+  if (kind === undefined || !(begin >= 0 && duration >= 0 && Number.isFinite(begin + duration))) return undefined;
+  const device = view.getUint8(at + recordPlaces.device);
+  const values: Record<string, number> = {};
+  for (const [index, name] of kind.values.entries()) {
+    values[name] = view.getFloat64(at + recordPlaces.values + index * 8, true);
+  }
+  return {
+    number,
+    name: kind.name,
+    device: device === noDeviceByte ? undefined : device,
+    hasThrown: view.getUint8(at + recordPlaces.hasThrown) !== 0,
+    site: texts.get(view.getUint32(at + recordPlaces.site, true)),
+    begin,
+    duration,
+    values,
+  };
+}

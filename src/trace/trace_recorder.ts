@@ -1,0 +1,185 @@
+import { captureCallStack, framesOf, stackOf } from "../sanitizer/reporting/call_stacks.ts";
+import {
+  type EventKind,
+  headerPlaces,
+  namePlaces,
+  nameType,
+  noDeviceByte,
+  padded,
+  recordByteLength,
+  recordPlaces,
+  type TracedProcess,
+  traceMagic,
+  traceVersion,
+} from "./trace_format.ts";
+
+/** The size of the table of names in bytes. */
+const namesByteLength = 2 ** 20;
+/** The maximum length in bytes of a name; a longer one is cut. */
+const longestName = 1024;
+const wordsPerRecord = recordByteLength / 4;
+const numbersPerRecord = recordByteLength / 8;
+const numbersBeforeValues = recordPlaces.values / 8;
+
+/** Returns the size in bytes of a trace file whose ring has `length` records. */
+export function traceByteLength(length: number): number {
+  return headerPlaces.byteLength + namesByteLength + length * recordByteLength;
+}
+
+/**
+ * Writes a trace into memory, which is mapped to the trace file. Writing an event allocates nothing.
+ *
+ * To write an event, call `begin`, store its values in `values`, from the index that `begin` returns, and call `end`.
+ */
+export class TraceRecorder {
+  /** The time in nanoseconds of `CLOCK_MONOTONIC`. */
+  readonly now: () => number;
+  /** The values of all records. */
+  readonly values: Float64Array;
+  readonly #bytes: Uint8Array<ArrayBuffer>;
+  readonly #header: DataView;
+  readonly #words: Uint32Array;
+  readonly #halfWords: Uint16Array;
+  readonly #recordBytes: Uint8Array;
+  readonly #length: number;
+  /** The time at which `performance.now()` was 0. */
+  readonly #origin: number;
+  /** The offset in bytes at which the next name is written. */
+  #nameEnd: number = headerPlaces.byteLength;
+  /** The number of the last record. */
+  #count = 0;
+  #hasSites = false;
+  readonly #kinds = new Map<string, number>();
+  readonly #texts = new Map<string, number>();
+
+  /** @param bytes zeroed memory of `traceByteLength(length)` bytes */
+  constructor(bytes: Uint8Array<ArrayBuffer>, length: number, process: TracedProcess, now: () => number) {
+    const { buffer, byteOffset } = bytes;
+    const ringOffset = headerPlaces.byteLength + namesByteLength;
+    const ring = byteOffset + ringOffset, ringByteLength = length * recordByteLength;
+    this.now = now;
+    this.#origin = now() - performance.now() * 1e6;
+    this.#bytes = bytes;
+    this.#header = new DataView(buffer, byteOffset, ringOffset);
+    this.#words = new Uint32Array(buffer, ring, ringByteLength / 4);
+    this.#halfWords = new Uint16Array(buffer, ring, ringByteLength / 2);
+    this.#recordBytes = new Uint8Array(buffer, ring, ringByteLength);
+    this.values = new Float64Array(buffer, ring, ringByteLength / 8);
+    this.#length = length;
+    this.#writeHeader("version", traceVersion);
+    this.#writeHeader("namesOffset", headerPlaces.byteLength);
+    this.#writeHeader("namesByteLength", namesByteLength);
+    this.#writeHeader("ringOffset", ringOffset);
+    this.#writeHeader("ringLength", length);
+    this.name(nameType.process, 0, JSON.stringify(process));
+    // A file without these bytes is no trace, so they are written last.
+    new TextEncoder().encodeInto(traceMagic, bytes);
+  }
+
+  /** Returns the number of a kind of event, for `begin`. */
+  kind(kind: EventKind): number {
+    let number = this.#kinds.get(kind.name);
+    if (number === undefined) {
+      this.#kinds.set(kind.name, number = this.#kinds.size + 1);
+      this.name(nameType.kind, number, JSON.stringify(kind));
+    }
+    return number;
+  }
+
+  /** Returns the number of a string, for a value of an event; 0 if there is no room for the string. */
+  text(text: string): number {
+    let number = this.#texts.get(text);
+    if (number === undefined) {
+      number = this.#texts.size + 1;
+      if (!this.name(nameType.text, number, text)) return 0;
+      this.#texts.set(text, number);
+    }
+    return number;
+  }
+
+  /** Names something by its number. Returns false if there is no room for the name. */
+  name(type: number, key: number, text: string): boolean {
+    const view = this.#header, at = this.#nameEnd;
+    const bytes = new TextEncoder().encode(text);
+    const byteLength = type === nameType.text || type === nameType.kernel
+      ? Math.min(bytes.length, longestName)
+      : bytes.length;
+    const end = at + namePlaces.text + padded(byteLength);
+    // After the last name, the table has room for a length of 0.
+    if (end + namePlaces.text > view.byteLength) {
+      this.#writeHeader("namesLost", view.getUint32(headerPlaces.namesLost, true) + 1);
+      return false;
+    }
+    view.setUint32(at + namePlaces.type, type, true);
+    view.setFloat64(at + namePlaces.key, key, true);
+    this.#bytes.set(bytes.subarray(0, byteLength), at + namePlaces.text);
+    view.setUint32(at + namePlaces.length, byteLength, true);
+    this.#nameEnd = end;
+    return true;
+  }
+
+  /** Converts a time of `performance.now()`. */
+  timeOf(time: number): number {
+    return this.#origin + time * 1e6;
+  }
+
+  /**
+   * Begins to write an event that began at `begin` and ends now. Returns the index in `values` of the event's first
+   * value. Values that the caller does not set are those of an older event.
+   */
+  begin(kind: number, device: number, begin: number, hasThrown = false): number {
+    return this.beginTimed(kind, device, begin, this.now(), hasThrown);
+  }
+
+  /** Begins to write an event, as `begin` does, that ended at `end`. */
+  beginTimed(kind: number, device: number, begin: number, end: number, hasThrown = false): number {
+    const place = this.#count % this.#length;
+    const word = place * wordsPerRecord;
+    const number = place * numbersPerRecord;
+    const { values } = this;
+    // From here on until `end`, this is not a record.
+    this.#words[word + recordPlaces.low / 4] = 0;
+    this.#words[word + recordPlaces.high / 4] = 0;
+    this.#halfWords[word * 2 + recordPlaces.kind / 2] = kind;
+    this.#recordBytes[word * 4 + recordPlaces.device] = device;
+    this.#recordBytes[word * 4 + recordPlaces.hasThrown] = hasThrown ? 1 : 0;
+    this.#words[word + recordPlaces.site / 4] = this.#hasSites ? this.#site() : 0;
+    values[number + recordPlaces.begin / 8] = begin;
+    values[number + recordPlaces.duration / 8] = Math.max(0, end - begin);
+    return number + numbersBeforeValues;
+  }
+
+  /** Makes all following events have the place where the program has called, which takes microseconds for each. */
+  recordSites(): void {
+    this.#hasSites = true;
+  }
+
+  #site(): number {
+    const [place] = framesOf(stackOf(captureCallStack()));
+    return place === undefined ? 0 : this.text(`${place.file}:${place.line}`);
+  }
+
+  /** Ends the writing of an event. */
+  end(): void {
+    const word = this.#count % this.#length * wordsPerRecord;
+    const count = ++this.#count;
+    this.#words[word + recordPlaces.high / 4] = Math.floor(count / 2 ** 32);
+    // An atomic store comes after all stores before it, also for a process that reads at the same time.
+    Atomics.store(this.#words, word + recordPlaces.low / 4, count >>> 0);
+  }
+
+  /** Writes an event without duration. */
+  instant(kind: number, v0 = 0, v1 = 0, v2 = 0, v3 = 0): void {
+    const { values } = this;
+    const at = this.begin(kind, noDeviceByte, this.now());
+    values[at] = v0;
+    values[at + 1] = v1;
+    values[at + 2] = v2;
+    values[at + 3] = v3;
+    this.end();
+  }
+
+  #writeHeader(field: keyof typeof headerPlaces, value: number): void {
+    this.#header.setUint32(headerPlaces[field], value, true);
+  }
+}

@@ -1,0 +1,246 @@
+import { type CallName, effectsOf } from "../call_effects.ts";
+import type { Driver, KernelLaunch } from "../driver.ts";
+import { type DriverMethod, intercept } from "../driver_layers.ts";
+import { nameType, noDeviceByte } from "./trace_format.ts";
+import type { TraceRecorder } from "./trace_recorder.ts";
+
+/**
+ * The values that are recorded of each call: the names of its arguments, in their order. `device` is the device of the
+ * event. An argument without a name is not recorded, of bytes their number is recorded, and of an object the property
+ * after the dot. The last name is that of the result if it follows an arrow. Of other calls, only the time is recorded.
+ */
+export const recordedValues: { readonly [Name in CallName]?: string } = {
+  streamCreateWithPriority: "device flags priority ->stream",
+  streamDestroy: "device stream",
+  streamQuery: "device stream",
+  streamSynchronize: "device stream",
+  streamWaitEvent: "device stream event",
+  streamBeginCapture: "device stream",
+  streamEndCapture: "device stream ->graph",
+  deviceSynchronize: "device",
+  deviceInitialize: "device",
+
+  eventCreateWithFlags: "device flags ->event",
+  eventDestroy: "device event",
+  eventRecord: "device event stream",
+  eventRecordWithFlags: "device event stream",
+  ctxRecordEvent: "device event",
+  eventQuery: "event",
+  eventSynchronize: "event",
+  ipcOpenEventHandle: "device - ->event",
+
+  memPoolCreate: "- ->pool",
+  memPoolDestroy: "pool",
+  memPoolTrimTo: "pool minBytesToKeep",
+  memPoolExportToShareableHandle: "pool",
+  memPoolImportFromShareableHandle: "device - - ->pool",
+  memPoolExportPointer: "address",
+  memPoolImportPointer: "device pool - ->address",
+  mallocFromPoolAsync: "device byteLength pool stream ->address",
+  freeAsync: "device address stream",
+  malloc: "device byteLength ->address",
+  free: "device address",
+  mallocManaged: "device byteLength ->address",
+  memPrefetchAsync: "device address byteLength location.id stream",
+  memAdvise: "device address byteLength advice",
+  memCreate: "- byteLength ->memory",
+  memRelease: "memory",
+  memMap: "address byteLength memory",
+  memUnmap: "address byteLength",
+  ipcOpenMemHandle: "device - ->address",
+  ipcCloseMemHandle: "device address",
+  hostAlloc: "byteLength",
+  hostRegister: "memory.byteLength - ->address",
+
+  memcpyHtoDAsync: "device destination source.byteLength stream",
+  memcpyDtoHAsync: "device destination.byteLength source stream",
+  memcpyAsync: "device destination source byteLength stream",
+  memcpyPeerAsync: "device destination - source - byteLength stream",
+  memcpy3DAsync: "device - stream",
+  memcpy3DPeerAsync: "device - - - stream",
+  memcpyBatchAsync: "device copies.length stream",
+  memcpy3DArrayAsync: "device - stream",
+  memsetAsync: "device address byte byteLength stream",
+  memsetD16Async: "device address value count stream",
+  memsetD32Async: "device address value count stream",
+  memsetD2D8Async: "device address - - width height stream",
+  memsetD2D16Async: "device address - - width height stream",
+  memsetD2D32Async: "device address - - width height stream",
+
+  moduleLoadData: "device image.length",
+  moduleUnload: "device module",
+  graphInstantiate: "graph - ->exec",
+  graphUpload: "device exec stream",
+  graphLaunch: "device exec stream",
+};
+
+/**
+ * Calls that are recorded only if they return true: a program asks again and again until something has ended, and what
+ * counts is when it knew.
+ */
+const recordedIfTrue: ReadonlySet<PropertyKey> = new Set(["streamQuery", "eventQuery"] satisfies CallName[]);
+/** Calls that are not recorded: they only tell what the driver knows. */
+const unrecorded: ReadonlySet<PropertyKey> = new Set(
+  [
+    "close",
+    "usedDevices",
+    "createKernelLaunch",
+    "streamDescribeKernel",
+    "streamIsCapturing",
+    "streamGetFlags",
+    "streamGetPriority",
+    "streamGetDevice",
+    "memGetInfo",
+    "funcGetAttribute",
+    "deviceGetAttribute",
+    "hostView",
+    "pointerGetAttributes",
+    "memPoolGetAttribute",
+    "moduleGetFunction",
+  ] satisfies CallName[],
+);
+
+/** Where a value of a record comes from. */
+interface Source {
+  /** The index of the argument, or `resultIndex`. */
+  readonly index: number;
+  /** The property of the argument that is recorded. Undefined if it is the argument itself. */
+  readonly property: string | undefined;
+}
+
+/** Returns a driver that records the calls of another one. */
+export function tracedDriver(driver: Driver, recorder: TraceRecorder): Driver {
+  return intercept(driver, namingCalls(driver, recorder), (name, method) => {
+    if (unrecorded.has(name)) return method.bind(driver);
+    if (name === "launchKernel" || name === "launchKernelEx") return recordLaunches(driver, recorder, name);
+    return recordCalls(driver, recorder, name, method);
+  });
+}
+
+/** A kernel that has run. */
+export interface ObservedKernel {
+  readonly name: string;
+  readonly device: number;
+  /** The stream's handle. Undefined for a branch of a graph. */
+  readonly stream: bigint | undefined;
+  /** The times, as `performance.now()`, between which the kernel ran. */
+  readonly begin: number;
+  readonly end: number;
+}
+
+/** Records the kernels that a driver runs itself. */
+export function recordKernels(
+  driver: { observeKernels(onKernel: (kernel: ObservedKernel) => void): void },
+  recorder: TraceRecorder,
+): void {
+  const kind = recorder.kind({ name: "kernel", values: ["name", "stream"] });
+  const { values } = recorder;
+  driver.observeKernels(({ name, device, stream, begin, end }) => {
+    const at = recorder.beginTimed(kind, device, recorder.timeOf(begin), recorder.timeOf(end));
+    values[at] = recorder.text(name);
+    values[at + 1] = Number(stream ?? -1);
+    recorder.end();
+  });
+}
+
+/** Returns the calls whose results are named in the trace. */
+function namingCalls(driver: Driver, recorder: TraceRecorder): Partial<Driver> {
+  return {
+    moduleGetFunction(module, name) {
+      const kernel = driver.moduleGetFunction(module, name);
+      recorder.name(nameType.kernel, Number(kernel), name);
+      return kernel;
+    },
+  };
+}
+
+function recordCalls(driver: Driver, recorder: TraceRecorder, name: PropertyKey, method: DriverMethod): DriverMethod {
+  const { names, sources, takesDevice } = describe(name);
+  const kind = recorder.kind({ name: String(name), values: names });
+  const { values, now } = recorder;
+  const call = method.bind(driver);
+  const count = sources.length;
+  const record = (begin: number, call: Call, hasThrown: boolean): void => {
+    const at = recorder.begin(kind, takesDevice ? call[0] as number : noDeviceByte, begin, hasThrown);
+    for (let index = 0; index < count; index++) values[at + index] = valueOf(sources[index]!, call);
+    recorder.end();
+  };
+  if (recordedIfTrue.has(name)) {
+    return (a, b, c) => {
+      const result = call(a, b, c);
+      if (result === true) record(now(), [a, b, c], false);
+      return result;
+    };
+  }
+  // A rest parameter would be slower.
+  return (a, b, c, d, e, f, g) => {
+    const begin = now();
+    let result: unknown;
+    try {
+      result = call(a, b, c, d, e, f, g);
+    } catch (error) {
+      record(begin, [a, b, c, d, e, f, g], true);
+      throw error;
+    }
+    record(begin, [a, b, c, d, e, f, g, result], false);
+    return result;
+  };
+}
+
+/** The arguments of a call, and at index 7 its result. */
+type Call = readonly unknown[];
+const resultIndex = 7;
+
+function valueOf({ index, property }: Source, call: Call): number {
+  const value = call[index];
+  return Number(property === undefined ? value : (value as Record<string, unknown> | undefined)?.[property]);
+}
+
+/** Returns the values that are recorded of a call. */
+function describe(name: PropertyKey): { names: string[]; sources: Source[]; takesDevice: boolean } {
+  const { stream } = effectsOf(name);
+  // A call that names a stream by an argument has the device as its first one.
+  const unlisted = typeof stream === "number" ? `device${" -".repeat(stream - 1)} stream` : "";
+  const listed = Object.hasOwn(recordedValues, name) ? recordedValues[name as CallName]! : unlisted;
+  const names: string[] = [], sources: Source[] = [];
+  let takesDevice = false;
+  for (const [index, word] of listed.split(" ").entries()) {
+    if (word === "device") takesDevice = true;
+    if (word === "device" || word === "-" || word === "") continue;
+    const isResult = word.startsWith("->");
+    const [argument, property] = word.replace("->", "").split(".");
+    names.push(property === "byteLength" || property === "length" ? property : argument!);
+    sources.push({ index: isResult ? resultIndex : index, property });
+  }
+  return { names, sources, takesDevice };
+}
+
+/** Launches are the most frequent calls, so what is recorded of them is written out. */
+function recordLaunches(
+  driver: Driver,
+  recorder: TraceRecorder,
+  name: "launchKernel" | "launchKernelEx",
+): DriverMethod {
+  const kind = recorder.kind({ name, values: ["kernel", "stream", "blocks", "threads"] });
+  const { values, now } = recorder;
+  const record = (begin: number, launch: KernelLaunch, hasThrown: boolean): void => {
+    const at = recorder.begin(kind, launch.device, begin, hasThrown);
+    values[at] = Number(launch.kernel);
+    values[at + 1] = Number(launch.stream);
+    values[at + 2] = launch.gridX * launch.gridY * launch.gridZ;
+    values[at + 3] = launch.blockX * launch.blockY * launch.blockZ;
+    recorder.end();
+  };
+  const call = driver[name].bind(driver) as (launch: KernelLaunch, attributes?: unknown) => void;
+  const launchRecorded = (launch: KernelLaunch, attributes?: unknown): void => {
+    const begin = now();
+    try {
+      call(launch, attributes);
+    } catch (error) {
+      record(begin, launch, true);
+      throw error;
+    }
+    record(begin, launch, false);
+  };
+  return launchRecorded as DriverMethod;
+}

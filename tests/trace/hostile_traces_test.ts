@@ -1,0 +1,101 @@
+import { assert, assertEquals, assertThrows } from "@std/assert";
+import { test } from "node:test";
+import { headerPlaces, nameType, recordByteLength } from "../../src/trace/trace_format.ts";
+import { NotATraceError, readTrace } from "../../src/trace/read_trace.ts";
+import { traceByteLength, TraceRecorder } from "../../src/trace/trace_recorder.ts";
+
+const length = 16;
+const process = { pid: 7, thread: 0, runtime: "deno", program: "p", driver: "software", began: 1, beganMonotonic: 2 };
+
+/** A recorder whose clock counts, and its bytes. */
+function recorderOf(): { recorder: TraceRecorder; bytes: Uint8Array<ArrayBuffer> } {
+  const bytes = new Uint8Array(traceByteLength(length));
+  let time = 0;
+  return { recorder: new TraceRecorder(bytes, length, process, () => time++), bytes };
+}
+
+/** A trace with some events. */
+function someTrace(events: number): Uint8Array<ArrayBuffer> {
+  const { recorder, bytes } = recorderOf();
+  const kind = recorder.kind({ name: "call", values: ["a", "b"] });
+  for (let index = 1; index <= events; index++) recorder.instant(kind, index, -index);
+  return bytes;
+}
+
+test("an event that is being written is not an event, and those around it are", () => {
+  const { recorder, bytes } = recorderOf();
+  const kind = recorder.kind({ name: "call", values: ["a"] });
+  for (let index = 1; index <= 20; index++) recorder.instant(kind, index);
+  recorder.begin(kind, 0, 0);
+  const { events, replaced } = readTrace("t", bytes);
+  // Event 21 overwrites event 5.
+  assertEquals(events.map(({ number }) => number), Array.from({ length: 15 }, (_, index) => index + 6));
+  assertEquals(replaced, 4);
+});
+
+test("names for which there is no room are counted, and cost no event", () => {
+  const { recorder, bytes } = recorderOf();
+  const kind = recorder.kind({ name: "call", values: ["text"] });
+  let last = 0;
+  for (let index = 0; index < 3000; index++) {
+    const text = recorder.text(`${index} ${"é".repeat(400)}`);
+    recorder.instant(kind, text);
+    if (text !== 0) last = text;
+  }
+  assert(!recorder.name(nameType.kernel, 1, "x".repeat(1000)));
+  const { events, texts, namesLost } = readTrace("t", bytes);
+  assertEquals(events.length, length);
+  assertEquals([texts.size, namesLost], [last, 3000 - last + 1]);
+});
+
+test("what is not a trace is refused, with the reason", () => {
+  const whole = someTrace(5);
+  const cases: [reason: string, change: (bytes: Uint8Array<ArrayBuffer>) => Uint8Array<ArrayBuffer>][] = [
+    ["it has 0 bytes, and the header alone has 4096", () => new Uint8Array()],
+    ['it does not begin with "pooltrac"', (bytes) => bytes.fill(0)],
+    ["its ring is not within the file", (bytes) => bytes.slice(0, -1)],
+    ["its table of names is not within the file", (bytes) => bytes.slice(0, headerPlaces.byteLength)],
+    ["its version is 2, and this poolpass reads version 1", (bytes) => bytes.fill(2, headerPlaces.version, 9)],
+    [
+      "its ring is not within the file",
+      (bytes) => bytes.fill(255, headerPlaces.ringLength, headerPlaces.ringLength + 4),
+    ],
+    ["it does not name its process", (bytes) => bytes.fill(0, headerPlaces.byteLength, headerPlaces.byteLength + 8)],
+  ];
+  for (const [reason, change] of cases) {
+    const { message } = assertThrows(() => readTrace("a b", change(whole.slice())), NotATraceError);
+    assertEquals(message, `Cannot read "a b" as a trace: ${reason}`);
+  }
+});
+
+test("whatever bytes a trace has, reading ends with events that fit, or with a reason", () => {
+  const whole = someTrace(40);
+  let seed = 12345;
+  const random = (limit: number): number => {
+    seed = (Math.imul(seed, 1664525) + 1013904223) >>> 0;
+    return Math.floor(seed / 2 ** 32 * limit);
+  };
+  // The header, the names that are used, and the ring.
+  const places = [[0, 64], [headerPlaces.byteLength, 300], [
+    whole.length - length * recordByteLength,
+    length * recordByteLength,
+  ]];
+  let refused = 0, read = 0;
+  for (let round = 0; round < 300; round++) {
+    const bytes = whole.slice();
+    for (let change = random(8); change >= 0; change--) {
+      const [offset, size] = places[random(places.length)]!;
+      bytes[offset! + random(size!)] = random(4) === 0 ? 255 : random(256);
+    }
+    try {
+      for (const { begin, duration, number } of readTrace("t", bytes).events) {
+        assert(begin >= 0 && duration >= 0 && Number.isFinite(begin + duration) && number > 0);
+      }
+      read++;
+    } catch (error) {
+      assert(error instanceof NotATraceError, String(error));
+      refused++;
+    }
+  }
+  assert(read > 50 && refused > 50, `${read} read, ${refused} refused`);
+});

@@ -1,0 +1,223 @@
+import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
+import { existsSync, lstatSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import process from "node:process";
+import { shimRefusal } from "../../ffi/native/shim/shim.ts";
+import { ptx } from "../../kernels/fill.ts";
+import { CudaError, open } from "../../mod.ts";
+import { callEffects, type CallName } from "../../src/call_effects.ts";
+import { readTrace, type Trace } from "../../src/trace/read_trace.ts";
+import { recordedValues } from "../../src/trace/traced_driver.ts";
+import { startScript } from "../support/child_process.ts";
+import { inFolder } from "../support/folders.ts";
+import { isLong, test } from "../support/test.ts";
+
+const skip = shimRefusal();
+const read = (file: string): Trace => readTrace(file, new Uint8Array(readFileSync(file)));
+const names = ({ events }: Trace): string[] => events.map(({ name }) => name);
+
+test(
+  "a trace has the calls of a program with their values, and the kernels when they ran",
+  { skip },
+  () =>
+    inFolder(async (folder) => {
+      const file = `${folder}/program.trace`;
+      const before = performance.now();
+      {
+        using cuda = open({ driver: "software", softwareThreads: 1, trace: file });
+        const gpu = cuda.device(0);
+        using stream = gpu.createStream();
+        using pool = gpu.createPool();
+        using module = gpu.loadModule(ptx);
+        using event = gpu.createEvent();
+        const buffer = pool.allocate(4096, stream);
+        buffer.copyFrom(new Uint8Array(16), { stream });
+        module.kernel("fill").launch({ grid: 4, block: 256, stream }, buffer, 1024n, 7);
+        stream.record(event);
+        await stream.finished();
+        buffer.free(stream);
+        assertThrows(() => pool.allocate(2 ** 50, stream), CudaError);
+      }
+      const elapsed = (performance.now() - before) * 1e6;
+      const trace = read(file);
+      assertEquals([trace.process.pid, trace.process.driver, trace.replaced, trace.namesLost], [
+        process.pid,
+        "software",
+        0,
+        0,
+      ]);
+      const found = (name: string) => trace.events.filter((event) => event.name === name);
+      const [allocation, failed] = found("mallocFromPoolAsync");
+      const [stream] = found("streamCreateWithPriority");
+      const { byteLength, address, stream: on } = allocation!.values;
+      assertEquals([allocation!.device, byteLength, on], [0, 4096, stream!.values.stream]);
+      assertEquals([failed!.hasThrown, failed!.values.byteLength], [true, 2 ** 50]);
+      const [copy] = found("memcpyHtoDAsync");
+      assertEquals([copy!.values.destination, copy!.values.byteLength, copy!.values.stream], [address, 16, on]);
+      const [launch] = found("launchKernel");
+      assertEquals([trace.kernels.get(launch!.values.kernel!), launch!.values.blocks, launch!.values.threads], [
+        "fill",
+        4,
+        256,
+      ]);
+      const [kernel] = found("kernel");
+      assertEquals([trace.texts.get(kernel!.values.name!), kernel!.values.stream], ["fill", on]);
+      assert(kernel!.begin >= launch!.begin && kernel!.duration > 0, JSON.stringify([launch, kernel]));
+      assertEquals(found("freeAsync")[0]!.values.address, address);
+      const order = [
+        "memPoolCreate",
+        "mallocFromPoolAsync",
+        "memcpyHtoDAsync",
+        "launchKernel",
+        "eventRecord",
+        "freeAsync",
+      ];
+      const listed = names(trace);
+      assertEquals(order.toSorted((a, b) => listed.indexOf(a) - listed.indexOf(b)), order);
+      for (const { begin, duration } of trace.events) {
+        assert(
+          begin >= trace.process.beganMonotonic - 1e6 &&
+            begin + duration <= trace.process.beganMonotonic + elapsed + 1e6,
+        );
+      }
+    }),
+);
+
+test("what is recorded of a call are parameters that it has", () => {
+  const source = readFileSync(new URL("../../src/driver.ts", import.meta.url), "utf8");
+  const [, body] = /^export interface Driver \{\n(.*?)^\}/ms.exec(source)!;
+  const wrong: string[] = [];
+  for (const [, name, list] of body!.matchAll(/^ {2}(\w+)\((.*?)\):/gms)) {
+    const parameters = [...list!.matchAll(/(\w+)\??:/g)].map(([, parameter]) => parameter!);
+    const words = (recordedValues[name as CallName] ?? "").split(" ").filter((word) => word !== "");
+    const recorded = words.filter((word) => !word.startsWith("->") && word !== "-" && word !== "device");
+    if (recorded.length + words.filter((word) => word.startsWith("->")).length > 4) {
+      wrong.push(`${name} has over 4 values`);
+    }
+    for (const [index, word] of words.entries()) {
+      if (word === "-" || word.startsWith("->")) continue;
+      if (parameters[index] !== word.split(".")[0]) wrong.push(`${name}: ${word} is ${parameters[index]}`);
+    }
+  }
+  assertEquals(wrong, []);
+  assertEquals(Object.keys(recordedValues).filter((name) => !Object.hasOwn(callEffects, name)), []);
+});
+
+test("a trace keeps the newest events, and says how many it has replaced", { skip }, () =>
+  inFolder(async (folder) => {
+    const file = `${folder}/ring.trace`;
+    {
+      using cuda = open({ driver: "software", trace: file, traceEvents: 50 });
+      const stream = cuda.device(0).createStream();
+      const pool = cuda.device(0).createPool();
+      for (let round = 1; round <= 100; round++) pool.allocate(round, stream).free(stream);
+      await stream.finished();
+    }
+    const { events, replaced } = read(file);
+    assertEquals(events.length, 50);
+    assertEquals(events.map(({ number }) => number), Array.from({ length: 50 }, (_, index) => replaced + 1 + index));
+    const last = events.filter(({ name }) => name === "mallocFromPoolAsync").at(-1);
+    assertEquals(last!.values.byteLength, 100);
+  }));
+
+test("only this user can read a trace, and no link is followed", { skip }, () =>
+  inFolder(async (folder) => {
+    writeFileSync(`${folder}/target`, "unchanged");
+    symlinkSync(`${folder}/target`, `${folder}/link`);
+    {
+      using _ = open({ driver: "software", trace: `${folder}/file.%p.trace` });
+    }
+    assertEquals(statSync(`${folder}/file.${process.pid}.trace`).mode & 0o777, 0o600);
+    // The link has the name, so the trace has another one.
+    {
+      using _ = open({ driver: "software", trace: `${folder}/link` });
+    }
+    assertEquals(readFileSync(`${folder}/target`, "utf8"), "unchanged");
+    assert(lstatSync(`${folder}/link`).isSymbolicLink());
+    assertEquals(read(`${folder}/link.${process.pid}`).process.pid, process.pid);
+    await Promise.resolve();
+  }));
+
+test(
+  "processes that name the same file have traces of their own, and an older one is replaced",
+  { skip },
+  () =>
+    inFolder(async (folder) => {
+      const file = `${folder}/shared.trace`;
+      const start = () =>
+        startScript("children/trace/record.ts", [], {
+          env: { POOLPASS_DRIVER: "software", POOLPASS_TRACE: file, NODE_NO_WARNINGS: "1" },
+        });
+      const pids: number[] = [];
+      {
+        await using first = start();
+        assertEquals(await first.nextLine() ?? await first.errors(), "ready");
+        await using second = start();
+        assertEquals(await second.nextLine() ?? await second.errors(), "ready");
+        pids.push(first.pid, second.pid);
+        assertEquals(read(file).process.pid, first.pid);
+        assertEquals(read(`${file}.${second.pid}`).process.pid, second.pid);
+        first.kill("SIGKILL");
+        second.kill("SIGKILL");
+        await Promise.all([first.ended, second.ended]);
+      }
+      await using third = start();
+      assertEquals(await third.nextLine() ?? await third.errors(), "ready");
+      assertEquals(read(file).process.pid, third.pid);
+      third.kill("SIGKILL");
+      await third.ended;
+    }),
+);
+
+test("the trace of a process that was killed at any time is complete", { skip }, () =>
+  inFolder(async (folder) => {
+    for (let round = 0; round < (isLong ? 200 : 4); round++) {
+      const file = `${folder}/killed.trace`;
+      await using child = startScript("children/trace/record.ts", [], {
+        env: {
+          POOLPASS_DRIVER: "software",
+          POOLPASS_TRACE: file,
+          POOLPASS_TRACE_EVENTS: "1000",
+          NODE_NO_WARNINGS: "1",
+        },
+      });
+      assertEquals(await child.nextLine() ?? await child.errors(), "ready");
+      // A running process's trace is read as it is.
+      while (read(file).replaced < 1000 * Math.random()) await new Promise((resolve) => setImmediate(resolve));
+      child.kill("SIGKILL");
+      await child.ended;
+      const { events, replaced } = read(file);
+      assert(events.length >= 999, `${events.length} of 1000 events`);
+      assert(replaced > 0 && events.every(({ number }) => number > replaced));
+    }
+  }));
+
+test(
+  "a variable that names no file that can be recorded warns once, and an option throws",
+  { skip },
+  () =>
+    inFolder(async (folder) => {
+      const file = `${folder}/none/file.trace`;
+      assertMatch(
+        assertThrows(() => open({ driver: "software", trace: file }), Error).message,
+        /^Cannot record a trace in ".*none\/file\.trace": there is no such file or folder$/,
+      );
+      assertThrows(() => open({ driver: "software", trace: "" }), RangeError, 'Cannot record a trace in ""');
+      assertThrows(
+        () => open({ driver: "software", trace: 5 as unknown as string }),
+        TypeError,
+        "Cannot record a trace in 5",
+      );
+      const events = "Cannot record a trace of 0.5 events: give a whole number from 1 to 16777216";
+      assertThrows(() => open({ driver: "software", trace: file, traceEvents: 0.5 }), RangeError, events);
+      await using child = startScript("children/trace/record.ts", [], {
+        env: { POOLPASS_DRIVER: "software", POOLPASS_TRACE: file, NODE_NO_WARNINGS: "1" },
+      });
+      assertEquals(await child.nextLine(), "ready");
+      child.kill("SIGKILL");
+      assertMatch(
+        await child.errors(),
+        /^poolpass: POOLPASS_TRACE does nothing: Cannot record a trace in ".*": there is no such file or folder\n$/,
+      );
+      assert(!existsSync(file));
+    }),
+);
