@@ -13,6 +13,7 @@ import { listCommand } from "./list.ts";
 import { metricsCommand } from "./metrics.ts";
 import { storeCommand } from "./store.ts";
 import { topCommand } from "./top.ts";
+import { traceCommand } from "./trace.ts";
 import { weightsCommand } from "./weights.ts";
 
 const commands: readonly Command[] = [
@@ -23,6 +24,7 @@ const commands: readonly Command[] = [
   metricsCommand,
   storeCommand,
   topCommand,
+  traceCommand,
   weightsCommand,
 ];
 

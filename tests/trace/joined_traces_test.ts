@@ -1,0 +1,114 @@
+import { assert, assertEquals, assertMatch } from "@std/assert";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { shimRefusal } from "../../ffi/native/shim/shim.ts";
+import { joinTraces } from "../../src/trace/joined_trace.ts";
+import { readTrace, type Trace } from "../../src/trace/read_trace.ts";
+import { startScript } from "../support/child_process.ts";
+import { inFolder } from "../support/folders.ts";
+import { poolpass } from "../support/poolpass.ts";
+import { test } from "../support/test.ts";
+import { type DecodedEvent, decodePerfetto } from "./decode_perfetto.ts";
+
+const skip = shimRefusal();
+const frames = 12;
+const consumers = 2;
+
+/** Sends frames to two other processes, each of which records a trace in `folder`. */
+async function recordFrames(folder: string): Promise<void> {
+  const env = { POOLPASS_DRIVER: "software", POOLPASS_TRACE: `${folder}/%p.trace`, NODE_NO_WARNINGS: "1" };
+  const start = (name: string, args: readonly string[]) =>
+    startScript(`../examples/${name}.ts`, [`${folder}/frames.sock`, ...args], {
+      env,
+      permissions: ["--allow-ffi", "--allow-env"],
+    });
+  await using producer = start("frame_producer", [`--consumers=${consumers}`, `--frames=${frames}`, "--bytes=4096"]);
+  while (!existsSync(`${folder}/frames.sock`)) await new Promise((resolve) => setImmediate(resolve));
+  await using readers = new AsyncDisposableStack();
+  const ends = Array.from({ length: consumers }, () => {
+    const reader = start("frame_consumer", []);
+    readers.use(reader);
+    return reader;
+  });
+  for (const child of [...ends, producer]) assertEquals(await child.ended, 0, await child.errors());
+}
+
+/** Whether slices of each track are one after another, or one within another. */
+function areNested(events: readonly DecodedEvent[]): boolean {
+  const open = new Map<string, number>();
+  for (const { type, track } of events) {
+    const key = track.join("\0");
+    const depth = open.get(key) ?? 0;
+    if (type === "begin") open.set(key, depth + 1);
+    if (type === "end") open.set(key, depth - 1);
+    if (type === "end" && depth === 0) return false;
+  }
+  return [...open.values()].every((depth) => depth === 0);
+}
+
+test("the traces of a producer and two consumers are one trace, where each frame passes from one to the others", {
+  skip,
+}, () =>
+  inFolder(async (folder) => {
+    await recordFrames(folder);
+    const files = readdirSync(folder).filter((name) => name.endsWith(".trace")).map((name) => `${folder}/${name}`);
+    assertEquals(files.length, 1 + consumers);
+    const output = `${folder}/frames.pftrace`;
+    const { code, output: printed, errors } = await poolpass("trace", ...files, "-o", output);
+    assertEquals([code, errors], [0, ""]);
+    assertMatch(printed, /^[\d,]+ events of 3 files are in .*frames\.pftrace\n$/);
+    const events = decodePerfetto(readFileSync(output));
+    assert(areNested(events));
+    assertEquals(events.map(({ time }) => time), events.map(({ time }) => time).toSorted((a, b) => Number(a - b)));
+    const processes = new Set(events.map(({ track }) => track[0]!));
+    assertEquals([...processes].map((name) => name.replace(/_[a-z]+\.ts.*| \d+$/, "")).sort(), [
+      "frame",
+      "frame",
+      "frame",
+    ]);
+    // Each frame passes from the producer to each consumer, and never arrives before it was sent.
+    const sent = events.filter(({ name }) => name === "send frame");
+    assertEquals(sent.length, frames * consumers);
+    for (let frame = 1; frame <= frames; frame++) {
+      const held = events.filter(({ name }) => name === `frame ${frame}`);
+      assertEquals(new Set(held.map(({ track }) => track[0])).size, consumers);
+      for (const { flows, time, track } of held) {
+        const [from] = sent.filter((event) => event.flows.some((flow) => flows.includes(flow)));
+        assert(from !== undefined && from.time <= time && from.track[0] !== track[0], `frame ${frame}`);
+      }
+    }
+    // The producer's kernel has written each of them, and its consumers have mapped what it offers.
+    const kernels = events.filter(({ name, type, track }) => name === "fill" && type === "begin" && track.length === 2);
+    assertEquals(kernels.filter(({ track }) => track[0]!.includes("producer")).length, frames);
+    const leases = events.filter(({ name, track }) => name === "frames" && track[1]!.startsWith("leases of process"));
+    assertEquals(leases.length, consumers);
+    for (const { flows } of leases) {
+      assert(
+        events.some(({ name, flows: own }) => name === "receive offer" && own.some((flow) => flows.includes(flow))),
+      );
+    }
+  }));
+
+test(
+  "clocks that differ are found by messages that arrive before they were sent",
+  { skip },
+  () =>
+    inFolder(async (folder) => {
+      await recordFrames(folder);
+      const traces = readdirSync(folder).filter((name) => name.endsWith(".trace")).map((name) =>
+        readTrace(name, new Uint8Array(readFileSync(`${folder}/${name}`)))
+      );
+      assertEquals(joinTraces(traces).mistakes, []);
+      const later = (trace: Trace): Trace => ({
+        ...trace,
+        events: trace.events.map((event) => ({ ...event, begin: event.begin + 60e9 })),
+      });
+      const [producer, ...others] = traces.toSorted((a, b) =>
+        Number(b.process.program.includes("producer")) - Number(a.process.program.includes("producer"))
+      );
+      const { mistakes } = joinTraces([later(producer!), ...others]);
+      assertEquals(mistakes.length, consumers);
+      for (const mistake of mistakes) {
+        assertMatch(mistake, /^\d+ messages from \d+\.trace to \d+\.trace arrived before they were sent, by up to \d/);
+      }
+    }),
+);
