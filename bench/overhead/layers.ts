@@ -2,11 +2,11 @@
  * Times the same calls at three layers: the native functions themselves, the methods of the driver, and the public
  * objects. `main.ts` starts this program in each runtime. Prints one line of JSON.
  *
- *     layers.ts JOB ROUNDS OPERATIONS
+ *     layers.ts JOB ROUNDS OPERATIONS [FILE]
  *
  * JOB is one of:
  *
- * - `times`: the time of each call.
+ * - `times`: the time of each call. With FILE, the public objects record a trace in it.
  * - `garbage`: the bytes that each call leaves on the heap. The result is valid only if nothing is collected meanwhile.
  * - `pairs`: only allocates and frees, OPERATIONS times.
  *
@@ -23,6 +23,8 @@ import { Cuda } from "../../src/objects/cuda.ts";
 import type { DeviceBuffer } from "../../src/memory/device_buffer.ts";
 import type { MemoryPool } from "../../src/memory/pools/memory_pool.ts";
 import { Session } from "../../src/session.ts";
+import { defaultTraceEvents, openTrace } from "../../src/trace/open_trace.ts";
+import { tracedDriver } from "../../src/trace/traced_driver.ts";
 import { allocationTrace, xorshift } from "../cuda/allocation_trace.ts";
 
 /** The layer at which a call is made. */
@@ -63,10 +65,12 @@ const ptx = `.version 7.0
 
 const [job, ...rest] = process.argv.slice(2) as [string, ...string[]];
 const [rounds, operations] = rest.map(Number) as [number, number];
+const [, , file] = rest;
 
 const { driver: native } = loadCudaLibraries({ cudart: null });
 const driver = new CudaDriver({ cudart: null });
-using cuda = new Cuda(new Session(driver));
+const recorded = file === undefined ? driver : tracedDriver(driver, openTrace(file, defaultTraceEvents, "cuda"));
+using cuda = new Cuda(new Session(recorded));
 const gpu = cuda.device(0);
 using stream = gpu.createStream({ nonBlocking: true });
 using other = gpu.createStream({ nonBlocking: true });

@@ -46,13 +46,21 @@ function run(
 }
 
 async function printTimes(runtime: string, { rounds, operations, folder }: Options): Promise<void> {
-  const times: OverheadTimes = JSON.parse(await run(runtime, { args: ["times", rounds, operations], folder }));
+  const args = ["times", rounds, operations];
+  const times: OverheadTimes = JSON.parse(await run(runtime, { args, folder }));
+  const file = Deno.makeTempFileSync();
+  Deno.removeSync(file);
+  const traced: OverheadTimes = JSON.parse(await run(runtime, { args: [...args, file], folder }));
+  Deno.removeSync(file);
   const rows = Object.entries(times).map(([name, { raw, driver, objects }]) => {
     const added = Math.min(...objects) - Math.min(...raw);
-    return [name, formatNanoseconds(raw), formatNanoseconds(driver), formatNanoseconds(objects), added.toFixed(1)];
+    const addedByTrace = Math.min(...traced[name]!.objects) - Math.min(...objects);
+    const all = [raw, driver, objects].map(formatNanoseconds);
+    return [name, ...all, added.toFixed(1), addedByTrace.toFixed(1)];
   });
   console.log(`\n${runtime}: nanoseconds per call\n`);
-  console.log(formatTable([["", "native function", "driver's method", "objects", "objects add"], ...rows]));
+  const titles = ["", "native function", "driver's method", "objects", "objects add", "a trace adds"];
+  console.log(formatTable([titles, ...rows]));
 }
 
 /**
@@ -88,7 +96,7 @@ try {
   }
   const options = { rounds, operations: operations || (gpu ? 500 : 30_000), folder };
   console.log(
-    `${describeProcessor()}; medians, with minimums in parentheses; "objects add" is a difference of minimums`,
+    `${describeProcessor()}; medians, with minimums in parentheses; what is added is a difference of minimums`,
   );
   await inEachRuntime(runtimes, (runtime) => printTimes(runtime, options));
   await printGarbage(options);
