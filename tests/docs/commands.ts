@@ -56,7 +56,10 @@ function problemOfRun(words: readonly string[]): string | undefined {
   if (file === undefined || !existsSync(new URL(file, root))) return undefined;
   // The options of the command line are those of its command.
   const command = words[index + 1];
-  const program = readProjectFile(file === "cli/main.ts" ? `cli/${command}/${command}.ts` : file);
+  const sources = [`cli/${command}.ts`, `cli/${command}/${command}.ts`];
+  const program = readProjectFile(
+    file === "cli/main.ts" ? sources.find((source) => existsSync(new URL(source, root)))! : file,
+  );
   for (const word of words.slice(index + 1).filter((word) => word.startsWith("--"))) {
     const option = word.replace(/=.*/, "");
     if (option !== "--help" && !program.includes(option)) return `${file} has no option ${option}`;
