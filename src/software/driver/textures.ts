@@ -83,7 +83,8 @@ function newHandle(): number | undefined {
 export class Textures {
   readonly #core: DriverCore;
   readonly #memory: ProgramMemory;
-  readonly #slots: TextureSlots;
+  /** The slots of all objects. Undefined until there is one. */
+  #openedSlots: TextureSlots | undefined;
   readonly #arrays = new Map<bigint, Level>();
   readonly #mipmappedArrays = new Map<bigint, { readonly memory: ArrayMemory; readonly levels: readonly bigint[] }>();
   readonly #objects = new Set<number>();
@@ -91,7 +92,10 @@ export class Textures {
   constructor(core: DriverCore, memory: ProgramMemory) {
     this.#core = core;
     this.#memory = memory;
-    this.#slots = new TextureSlots(core.linearMemory.memory);
+  }
+
+  get #slots(): TextureSlots {
+    return this.#openedSlots ??= new TextureSlots(this.#core.linearMemory.memory);
   }
 
   /** Returns a level of an array, and the bytes of its part that begins at a place. */

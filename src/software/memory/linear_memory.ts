@@ -36,8 +36,6 @@ export interface ScratchOwner {
 }
 
 interface ProcessMemory {
-  readonly memory: WebAssembly.Memory;
-  readonly bytes: Uint8Array;
   readonly pages: RangeAllocator;
   readonly pageHolders: Set<PageHolder>;
   scratchOwner: ScratchOwner | undefined;
@@ -48,16 +46,17 @@ interface ProcessMemory {
 let processMemory: ProcessMemory | undefined;
 
 function openProcessMemory(): ProcessMemory {
-  const memory = new WebAssembly.Memory({ initial: wasmPages, maximum: wasmPages, shared: true });
   const pages = new RangeAllocator({ begin: firstReservable, end: linearMemoryByteLength });
-  return {
-    memory,
-    bytes: new Uint8Array(memory.buffer),
-    pages,
-    pageHolders: new Set(),
-    scratchOwner: undefined,
-    shadowUsers: 0,
-  };
+  return { pages, pageHolders: new Set(), scratchOwner: undefined, shadowUsers: 0 };
+}
+
+/** The memory of the process, and all of its bytes. Undefined until they are first needed. */
+let created: { readonly memory: WebAssembly.Memory; readonly bytes: Uint8Array } | undefined;
+
+/** Creates the memory of the process. V8 then collects garbage, because it counts the memory as a part of its heap. */
+function createMemory(): NonNullable<typeof created> {
+  const memory = new WebAssembly.Memory({ initial: wasmPages, maximum: wasmPages, shared: true });
+  return created = { memory, bytes: new Uint8Array(memory.buffer) };
 }
 
 /** A device's bounds table: the offset in linear memory, and a view of each of the three parts. */
@@ -78,8 +77,6 @@ export type LaunchMemory = Pick<
 
 /** A driver's access to the linear memory of the process, which all drivers share. */
 export class LinearMemory {
-  readonly memory: WebAssembly.Memory;
-  readonly bytes: Uint8Array;
   readonly #pages: RangeAllocator;
   /** The page holders of all drivers of the process. */
   readonly #pageHolders: Set<PageHolder>;
@@ -101,10 +98,18 @@ export class LinearMemory {
   constructor({ findsMistakes = false }: { readonly findsMistakes?: boolean } = {}) {
     this.#findsMistakes = findsMistakes;
     processMemory ??= openProcessMemory();
-    this.memory = processMemory.memory;
-    this.bytes = processMemory.bytes;
     this.#pages = processMemory.pages;
     this.#pageHolders = processMemory.pageHolders;
+  }
+
+  /** The memory. Created when it is first needed, so that opening a device takes less time. */
+  get memory(): WebAssembly.Memory {
+    return (created ?? createMemory()).memory;
+  }
+
+  /** All bytes of the memory. */
+  get bytes(): Uint8Array {
+    return (created ?? createMemory()).bytes;
   }
 
   /**
