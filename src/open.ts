@@ -320,8 +320,8 @@ let hasWarnedOfMps = false;
  * Warns once if a device is used through MPS: if another process that uses the device is killed, this process may lose
  * the device.
  */
-function warnOfMps({ devices }: Cuda): void {
-  if (hasWarnedOfMps) return;
+function warnOfMps({ driver, devices }: Cuda): void {
+  if (hasWarnedOfMps || driver === "software") return;
   const ordinals = devices.filter(({ usesMps }) => usesMps).map(({ ordinal }) => ordinal);
   if (ordinals.length === 0) return;
   hasWarnedOfMps = true;

@@ -145,15 +145,14 @@ export const cudaErrorNumbers = {
   cudaErrorApiFailureBase: 10000,
 } as const;
 
-const namesByNumber: ReadonlyMap<number, string> = new Map(
-  Object.entries(cudaErrorNumbers).map(([name, number]) => [number, name]),
-);
+let namesByNumber: ReadonlyMap<number, string> | undefined;
 
 /**
  * Returns CUDA's name for an error number: `"cudaErrorInvalidValue"` for 1. Returns `"cudaErrorUnknown"` for a number
  * that is not in the headers of CUDA 13.0, such as one of a newer driver.
  */
 export function cudaErrorName(number: number): string {
+  namesByNumber ??= new Map(Object.entries(cudaErrorNumbers).map(([name, number]) => [number, name]));
   return namesByNumber.get(number) ?? "cudaErrorUnknown";
 }
 

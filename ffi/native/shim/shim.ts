@@ -342,12 +342,11 @@ export const errno = {
   EINPROGRESS: 115,
 } as const;
 
-const namesByNumber: ReadonlyMap<number, string> = new Map(
-  Object.entries(errno).map(([name, number]) => [number, name]),
-);
+let namesByNumber: ReadonlyMap<number, string> | undefined;
 
 /** Returns the name of an error number: `"EADDRINUSE"` for 98. */
 export function errnoName(number: number): string {
+  namesByNumber ??= new Map(Object.entries(errno).map(([name, number]) => [number, name]));
   return namesByNumber.get(number) ?? `errno ${number}`;
 }
 

@@ -67,12 +67,17 @@ const signed: Readonly<Record<number, ScalarAccess>> = {
   64: { get: (view, at) => view.getBigInt64(at, true), set: (view, at, value) => view.setBigInt64(at, value, true) },
 };
 
-const scalarLayouts: ReadonlyMap<string, FieldLayout> = new Map(
-  Object.entries(scalarBytes).map(([type, byteLength]) => [
-    type,
-    type in floats ? floatLayout(type, byteLength) : integerLayout(type, byteLength),
-  ]),
-);
+let madeScalarLayouts: ReadonlyMap<string, FieldLayout> | undefined;
+
+/** Returns the layouts of scalars, by type. */
+function scalarLayouts(): ReadonlyMap<string, FieldLayout> {
+  return madeScalarLayouts ??= new Map(
+    Object.entries(scalarBytes).map(([type, byteLength]) => [
+      type,
+      type in floats ? floatLayout(type, byteLength) : integerLayout(type, byteLength),
+    ]),
+  );
+}
 
 function floatLayout(type: string, byteLength: number): FieldLayout {
   const { get, set } = floats[type]!;
@@ -289,12 +294,12 @@ function fieldLayout(type: unknown, name: string): FieldLayout {
 
 function elementLayout(type: unknown, name: string): FieldLayout {
   const found = typeof type === "string"
-    ? scalarLayouts.get(type)
+    ? scalarLayouts().get(type)
     : typeof type === "function"
     ? nestedLayouts.get(type)
     : undefined;
   if (found !== undefined) return found;
-  const names = [...scalarLayouts.keys()].join(", ");
+  const names = [...scalarLayouts().keys()].join(", ");
   const shown = typeof type === "string" ? `"${type}"` : whatIs(type);
   throw new TypeError(
     `Cannot lay out the field "${name}" as ${shown}: a type is one of ${names}, a struct, or [type, count]`,

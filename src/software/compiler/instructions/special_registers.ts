@@ -9,6 +9,7 @@ import type { FunctionEmitter } from "../codegen/function_emitter.ts";
 import type { FixedLocal } from "../codegen/locals.ts";
 import { multiProcessorCount, warpSize } from "../../abi/launch_record.ts";
 import type { ResolvedInstruction } from "../../../ptx/instructions/resolved_instruction.ts";
+import { onFirstUse } from "../../../ptx/instructions/rows/row.ts";
 
 const environmentRegisterCount = 32;
 const reservedSharedPrefix = "%reserved_smem_offset_";
@@ -83,122 +84,127 @@ function reservedShared(name: string, offset: number): [string, SpecialRegister]
   return [`${reservedSharedPrefix}${name}`, uniform((e) => e.code.i32(offset - sharedSpan.reserved))];
 }
 
-const specialRegisters: ReadonlyMap<string, SpecialRegister> = new Map<string, SpecialRegister>([
-  ["%tid.x", counting((e) => e.getFixed("threadX"))],
-  ["%tid.y", uniform((e) => e.getFixed("threadY"))],
-  ["%tid.z", uniform((e) => e.getFixed("threadZ"))],
-  ["%ntid.x", uniform((e) => e.getFixed("blockDimX"))],
-  ["%ntid.y", uniform((e) => e.getFixed("blockDimY"))],
-  ["%ntid.z", uniform((e) => e.getFixed("blockDimZ"))],
-  ["%ctaid.x", uniform((e) => e.getFixed("blockX"))],
-  ["%ctaid.y", uniform((e) => e.getFixed("blockY"))],
-  ["%ctaid.z", uniform((e) => e.getFixed("blockZ"))],
-  ["%nctaid.x", uniform((e) => e.getFixed("gridX"))],
-  ["%nctaid.y", uniform((e) => e.getFixed("gridY"))],
-  ["%nctaid.z", uniform((e) => e.getFixed("gridZ"))],
-  // The `.w` component of each of these registers is 0.
-  ...["%tid.w", "%ntid.w", "%ctaid.w", "%nctaid.w"].map((name): [string, SpecialRegister] => {
-    return [name, register((e) => e.code.i32(0))];
-  }),
-  ["%laneid", counting(pushLane)],
-  [
-    "%warpid",
-    uniform((e) => {
-      pushThreadInBlock(e);
-      e.code.i32(5).ops("i32ShrU");
-    }),
-  ],
-  [
-    "%nwarpid",
-    uniform((e) => {
-      e.getFixed("blockDimX");
-      e.getFixed("blockDimY").ops("i32Mul");
-      e.getFixed("blockDimZ").ops("i32Mul").i32(warpSize - 1).ops("i32Add").i32(5).ops("i32ShrU");
-    }),
-  ],
-  [
-    "%smid",
-    uniform((e) => {
-      e.getFixed("blockX");
-      e.getFixed("multiprocessor").ops("i32Add").i32(multiProcessorCount).ops("i32RemU");
-    }),
-  ],
-  ["%nsmid", uniform((e) => e.code.i32(multiProcessorCount))],
-  ["%gridid", { bits: 64, push: (e) => e.code.i64(1n), stride: 0n }],
-  ["%lanemask_eq", register((e) => pushMaskFrom(e, 1))],
-  [
-    "%lanemask_lt",
-    register((e) => {
-      pushMaskFrom(e, 1);
-      e.code.i32(1).ops("i32Sub");
-    }),
-  ],
-  [
-    "%lanemask_le",
-    register((e) => {
-      // For lane 31, 2 << 31 is 0 modulo 2^32, so that the mask is all ones, as required.
-      pushMaskFrom(e, 2);
-      e.code.i32(1).ops("i32Sub");
-    }),
-  ],
-  ["%lanemask_gt", register((e) => pushMaskFrom(e, -2))],
-  ["%lanemask_ge", register((e) => pushMaskFrom(e, -1))],
-  ["%clock", register((e) => e.callHelper("clock").ops("i32WrapI64"))],
-  ["%clock_hi", register((e) => e.callHelper("clock").i64(32n).ops("i64ShrU", "i32WrapI64"))],
-  ["%clock64", { bits: 64, push: (e) => e.callHelper("clock") }],
-  ["%globaltimer", { bits: 64, push: (e) => e.callHelper("clock") }],
-  ["%globaltimer_lo", register((e) => e.callHelper("clock").ops("i32WrapI64"))],
-  ["%globaltimer_hi", register((e) => e.callHelper("clock").i64(32n).ops("i64ShrU", "i32WrapI64"))],
-  ["%total_smem_size", uniform((e) => e.getFixed("sharedBytes"))],
-  [
-    "%dynamic_smem_size",
-    uniform((e) => {
-      e.getFixed("sharedBytes").i32(e.sizes.staticShared).ops("i32Sub");
-    }),
-  ],
-  ...Array.from({ length: environmentRegisterCount }, (_, index): [string, SpecialRegister] => {
-    return [`%envreg${index}`, environmentRegister(index)];
-  }),
-  reservedShared("begin", 0),
-  reservedShared("end", sharedSpan.reserved),
-  reservedShared("0", 0),
-  reservedShared("1", libraryReservedOffset),
-  [`${reservedSharedPrefix}cap`, uniform((e) => e.code.i32(sharedSpan.reserved))],
-  ...(["X", "Y", "Z"] as const).flatMap((axis): [string, SpecialRegister][] => {
-    const [block, grid, cluster] = [`block${axis}`, `grid${axis}`, `clusterDim${axis}`] as const;
-    const divided = (e: FunctionEmitter, field: FixedLocal, operation: "i32RemU" | "i32DivU") => {
-      e.getFixed(field);
-      e.getFixed(cluster).ops(operation);
-    };
-    const name = axis.toLowerCase();
-    return [
-      [`%cluster_ctaid.${name}`, uniform((e) => divided(e, block, "i32RemU"))],
-      [`%cluster_nctaid.${name}`, uniform((e) => e.getFixed(cluster))],
-      [`%clusterid.${name}`, uniform((e) => divided(e, block, "i32DivU"))],
-      [`%nclusterid.${name}`, uniform((e) => divided(e, grid, "i32DivU"))],
-    ];
-  }),
-  ...["%cluster_ctaid.w", "%cluster_nctaid.w", "%clusterid.w", "%nclusterid.w"].map(
-    (name): [string, SpecialRegister] => {
+const specialRegisters = onFirstUse((): ReadonlyMap<string, SpecialRegister> =>
+  new Map<string, SpecialRegister>([
+    ["%tid.x", counting((e) => e.getFixed("threadX"))],
+    ["%tid.y", uniform((e) => e.getFixed("threadY"))],
+    ["%tid.z", uniform((e) => e.getFixed("threadZ"))],
+    ["%ntid.x", uniform((e) => e.getFixed("blockDimX"))],
+    ["%ntid.y", uniform((e) => e.getFixed("blockDimY"))],
+    ["%ntid.z", uniform((e) => e.getFixed("blockDimZ"))],
+    ["%ctaid.x", uniform((e) => e.getFixed("blockX"))],
+    ["%ctaid.y", uniform((e) => e.getFixed("blockY"))],
+    ["%ctaid.z", uniform((e) => e.getFixed("blockZ"))],
+    ["%nctaid.x", uniform((e) => e.getFixed("gridX"))],
+    ["%nctaid.y", uniform((e) => e.getFixed("gridY"))],
+    ["%nctaid.z", uniform((e) => e.getFixed("gridZ"))],
+    // The `.w` component of each of these registers is 0.
+    ...["%tid.w", "%ntid.w", "%ctaid.w", "%nctaid.w"].map((name): [string, SpecialRegister] => {
       return [name, register((e) => e.code.i32(0))];
-    },
-  ),
-  ["%cluster_ctarank", uniform((e) => e.getFixed("clusterBase").i32(Math.log2(sharedSpan.byteLength)).ops("i32ShrU"))],
-  [
-    "%cluster_nctarank",
-    uniform((e) => {
-      e.getFixed("clusterDimX");
-      e.getFixed("clusterDimY").ops("i32Mul");
-      e.getFixed("clusterDimZ").ops("i32Mul");
     }),
-  ],
-  ["%is_explicit_cluster", { bits: 1, push: (e) => e.getFixed("isCluster"), stride: 0n }],
-  ["WARP_SZ", uniform((e) => e.code.i32(warpSize))],
-]);
+    ["%laneid", counting(pushLane)],
+    [
+      "%warpid",
+      uniform((e) => {
+        pushThreadInBlock(e);
+        e.code.i32(5).ops("i32ShrU");
+      }),
+    ],
+    [
+      "%nwarpid",
+      uniform((e) => {
+        e.getFixed("blockDimX");
+        e.getFixed("blockDimY").ops("i32Mul");
+        e.getFixed("blockDimZ").ops("i32Mul").i32(warpSize - 1).ops("i32Add").i32(5).ops("i32ShrU");
+      }),
+    ],
+    [
+      "%smid",
+      uniform((e) => {
+        e.getFixed("blockX");
+        e.getFixed("multiprocessor").ops("i32Add").i32(multiProcessorCount).ops("i32RemU");
+      }),
+    ],
+    ["%nsmid", uniform((e) => e.code.i32(multiProcessorCount))],
+    ["%gridid", { bits: 64, push: (e) => e.code.i64(1n), stride: 0n }],
+    ["%lanemask_eq", register((e) => pushMaskFrom(e, 1))],
+    [
+      "%lanemask_lt",
+      register((e) => {
+        pushMaskFrom(e, 1);
+        e.code.i32(1).ops("i32Sub");
+      }),
+    ],
+    [
+      "%lanemask_le",
+      register((e) => {
+        // For lane 31, 2 << 31 is 0 modulo 2^32, so that the mask is all ones, as required.
+        pushMaskFrom(e, 2);
+        e.code.i32(1).ops("i32Sub");
+      }),
+    ],
+    ["%lanemask_gt", register((e) => pushMaskFrom(e, -2))],
+    ["%lanemask_ge", register((e) => pushMaskFrom(e, -1))],
+    ["%clock", register((e) => e.callHelper("clock").ops("i32WrapI64"))],
+    ["%clock_hi", register((e) => e.callHelper("clock").i64(32n).ops("i64ShrU", "i32WrapI64"))],
+    ["%clock64", { bits: 64, push: (e) => e.callHelper("clock") }],
+    ["%globaltimer", { bits: 64, push: (e) => e.callHelper("clock") }],
+    ["%globaltimer_lo", register((e) => e.callHelper("clock").ops("i32WrapI64"))],
+    ["%globaltimer_hi", register((e) => e.callHelper("clock").i64(32n).ops("i64ShrU", "i32WrapI64"))],
+    ["%total_smem_size", uniform((e) => e.getFixed("sharedBytes"))],
+    [
+      "%dynamic_smem_size",
+      uniform((e) => {
+        e.getFixed("sharedBytes").i32(e.sizes.staticShared).ops("i32Sub");
+      }),
+    ],
+    ...Array.from({ length: environmentRegisterCount }, (_, index): [string, SpecialRegister] => {
+      return [`%envreg${index}`, environmentRegister(index)];
+    }),
+    reservedShared("begin", 0),
+    reservedShared("end", sharedSpan.reserved),
+    reservedShared("0", 0),
+    reservedShared("1", libraryReservedOffset),
+    [`${reservedSharedPrefix}cap`, uniform((e) => e.code.i32(sharedSpan.reserved))],
+    ...(["X", "Y", "Z"] as const).flatMap((axis): [string, SpecialRegister][] => {
+      const [block, grid, cluster] = [`block${axis}`, `grid${axis}`, `clusterDim${axis}`] as const;
+      const divided = (e: FunctionEmitter, field: FixedLocal, operation: "i32RemU" | "i32DivU") => {
+        e.getFixed(field);
+        e.getFixed(cluster).ops(operation);
+      };
+      const name = axis.toLowerCase();
+      return [
+        [`%cluster_ctaid.${name}`, uniform((e) => divided(e, block, "i32RemU"))],
+        [`%cluster_nctaid.${name}`, uniform((e) => e.getFixed(cluster))],
+        [`%clusterid.${name}`, uniform((e) => divided(e, block, "i32DivU"))],
+        [`%nclusterid.${name}`, uniform((e) => divided(e, grid, "i32DivU"))],
+      ];
+    }),
+    ...["%cluster_ctaid.w", "%cluster_nctaid.w", "%clusterid.w", "%nclusterid.w"].map(
+      (name): [string, SpecialRegister] => {
+        return [name, register((e) => e.code.i32(0))];
+      },
+    ),
+    [
+      "%cluster_ctarank",
+      uniform((e) => e.getFixed("clusterBase").i32(Math.log2(sharedSpan.byteLength)).ops("i32ShrU")),
+    ],
+    [
+      "%cluster_nctarank",
+      uniform((e) => {
+        e.getFixed("clusterDimX");
+        e.getFixed("clusterDimY").ops("i32Mul");
+        e.getFixed("clusterDimZ").ops("i32Mul");
+      }),
+    ],
+    ["%is_explicit_cluster", { bits: 1, push: (e) => e.getFixed("isCluster"), stride: 0n }],
+    ["WARP_SZ", uniform((e) => e.code.i32(warpSize))],
+  ])
+);
 
 /** Returns the special register with the given name. Undefined if it is not supported. */
 export function specialRegister(name: string): SpecialRegister | undefined {
-  return specialRegisters.get(name);
+  return specialRegisters().get(name);
 }
 
 /** The differences between the values of special registers in the threads of a gang, which are adjacent along x. */
@@ -216,7 +222,7 @@ export function findsReservedShared({ operands }: ResolvedInstruction): boolean 
 
 /** Whether a name is the name of a special register or a predefined constant, supported or not. */
 export function isSpecialRegister(name: string): boolean {
-  return specialRegisters.has(name) ||
+  return specialRegisters().has(name) ||
     /^%(tid|ntid|ctaid|nctaid|laneid|warpid|nwarpid|smid|nsmid|gridid|clock|globaltimer|lanemask|pm|envreg|dynamic|total|aggr|cluster|nclusterid|is_explicit|reserved|current)\w*(\.[xyzw])?$/
       .test(name);
 }
