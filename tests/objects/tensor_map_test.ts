@@ -417,7 +417,10 @@ testOnEachDriver("a kernel makes a tensor map of zeros", async (cuda) => {
   assertEquals(await out.read(Uint8Array), loadedBox(bytes, copy, [0, 0]).slice(0, 256));
 });
 
-/** A kernel that makes a tensor map of 16-bit elements and the box 8x16 in shared memory, and loads a box with it. */
+/**
+ * A kernel whose last lane makes a tensor map of 16-bit elements and the box 8x16 in shared memory, and whose first lane
+ * loads a box with it.
+ */
 const mapOfZeros = `.version 8.3
 .target sm_90a
 .address_size 64
@@ -427,7 +430,7 @@ const mapOfZeros = `.version 8.3
   .shared .align 128 .b8 map[128]; .shared .align 256 .b8 sm[256]; .shared .align 8 .b64 bar;
   ld.param.u64 %rd1, [tensor]; ld.param.u64 %rd2, [made]; ld.param.u64 %rd3, [out]; ld.param.u64 %rd4, [stride];
   ld.param.u32 %r1, [rows]; ld.param.u32 %r2, [columns]; ld.param.u32 %r3, [x]; ld.param.u32 %r4, [y];
-  mov.u32 %r5, %tid.x; setp.eq.u32 %p1, %r5, 0;
+  mov.u32 %r5, %tid.x; setp.eq.u32 %p1, %r5, 31;
   shl.b32 %r6, %r5, 2; mov.u32 %r7, map; add.u32 %r7, %r7, %r6; st.shared.u32 [%r7], 0;
   bar.warp.sync -1;
   @%p1 tensormap.replace.tile.global_address.shared::cta.b1024.b64 [map], %rd1;
@@ -443,10 +446,10 @@ const mapOfZeros = `.version 8.3
   @%p1 tensormap.replace.tile.interleave_layout.shared::cta.b1024.b32 [map], 0;
   @%p1 tensormap.replace.tile.swizzle_mode.shared::cta.b1024.b32 [map], 1;
   @%p1 tensormap.replace.tile.fill_mode.shared::cta.b1024.b32 [map], 0;
-  bar.warp.sync -1;
   tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%rd2], [map], 128;
   fence.proxy.tensormap::generic.acquire.gpu [%rd2], 128;
-  @!%p1 bra DONE;
+  setp.ne.u32 %p2, %r5, 0;
+  @%p2 bra DONE;
   mbarrier.init.shared.b64 [bar], 1; fence.mbarrier_init.release.cluster;
   mbarrier.arrive.expect_tx.shared.b64 _, [bar], 256;
   cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [sm], [%rd2, {%r3, %r4}], [bar];

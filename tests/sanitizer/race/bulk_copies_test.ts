@@ -87,6 +87,20 @@ test("a bulk copy of what threads have written needs a fence between the proxies
   }
 });
 
+test("the lanes of a warp wait for each other before and after they copy a tensor map", async () => {
+  const [before, after] = ["@!%p1 st.shared.u32 [sm], 5;", "st.shared.u32 [%r2], %r0;"];
+  const copied =
+    "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%rd1], [sm], 128;";
+  const inWarp = (body: string) => `setp.ge.u32 %p3, %r0, 32; @%p3 bra REST; ${body} REST:`;
+  assertEquals(await reportsOf(inWarp(`${before} ${copied} ${after}`)), []);
+  for (const body of [before, after]) {
+    const order = ["ld.shared.u32 %r3, [sm]; st.global.u32 [%rd2], %r3;", body];
+    const reports = await reportsOf(inWarp((body === before ? order.reverse() : order).join(" ")));
+    assertEquals(reports.length, 1, body);
+    assertStringIncludes(reports[0]!, "shared-race");
+  }
+});
+
 const barrier = "barrier.cluster.arrive.release; barrier.cluster.wait.acquire;";
 /** Stores to the other block of the cluster. */
 const store = `

@@ -11,12 +11,14 @@
 import { addressOperand, pushAddress, pushCluster, reportAccess } from "./address_checks.ts";
 import { faultKind, shadowOffset, sharedSpan } from "../../../abi/addresses.ts";
 import { mostClusterBlocks } from "../../../abi/launch_record.ts";
+import { tensorMapByteLength } from "../../../abi/tensor_map.ts";
 import { typeNamed } from "../../../../ptx/instructions/scalar_types.ts";
 import type { FunctionEmitter } from "../../codegen/function_emitter.ts";
-import type { Emit } from "../instruction_form.ts";
+import { PtxError } from "../../../../ptx/syntax.ts";
+import type { Emit, ExpandedInstruction } from "../instruction_form.ts";
 import { completeBytes } from "./memory_barriers.ts";
 import { constantOf, u32 } from "../integers/integer_instructions.ts";
-import { fence, storeElements } from "./memory_instructions.ts";
+import { storeElements } from "./memory_instructions.ts";
 import { orderBits } from "../../../abi/check_state.ts";
 import {
   type ResolvedInstruction,
@@ -38,8 +40,6 @@ interface BulkRange {
   readonly operation: "read" | "write" | "atomic";
   /** The local that holds the size of the range in bytes. */
   readonly bytes: number;
-  /** Whether the access is made by the generic proxy. Default: by the asynchronous one. */
-  readonly isGeneric?: boolean;
 }
 
 /** Returns the lowering of `cp.async.bulk` from one state space to another one. */
@@ -129,18 +129,31 @@ export const reduceBulk: Emit = (e, i) => {
   if (barrier !== undefined) completeBytes(e, barrier, { space, pushBytes: () => e.code.get(bytes) });
 };
 
-/** Emits code for `tensormap.cp_fenceproxy`, which copies a tensor map from shared to global memory. */
-export const copyTensorMap: Emit = (e, i) => {
-  const [destination, source, size] = i.operands;
-  if (constantOf(size) !== 128n) e.fail("its size must be 128");
-  const bytes = e.temporary("i32");
-  e.code.i32(128).set(bytes);
-  copyRange(e, {
-    to: bulkRange(e, destination, { space: "global", operation: "write", bytes, isGeneric: true }),
-    from: bulkRange(e, source, { space: "shared", operation: "read", bytes, isGeneric: true }),
-    bytes,
-  });
-  fence(e, i);
+/**
+ * The lowering of `tensormap.cp_fenceproxy`, which copies a tensor map from shared to global memory. The lanes of the
+ * warp wait for each other before the copy, and after it: any of them may have written the map, and each may write the
+ * next one. Because there may be fewer than 32 lanes, each copies the whole map.
+ */
+export const copyTensorMap: ExpandedInstruction = {
+  expand(i, inserted) {
+    const [destination, source, size] = i.operands;
+    if (constantOf(size) !== BigInt(tensorMapByteLength)) {
+      throw new PtxError(i.line, `cannot compile "${i.text}": its size must be ${tensorMapByteLength}`);
+    }
+    const b64 = typeNamed("b64");
+    const after = (address: ResolvedOperand | undefined, offset: number): ResolvedOperand => {
+      if (address?.kind === "address") return { ...address, offset: address.offset + BigInt(offset) };
+      throw new PtxError(i.line, `cannot compile "${i.text}": it needs two addresses`);
+    };
+    const waitForWarp = () => inserted.addTo("bar.warp.sync", [{ kind: "integer", value: 0xffff_ffffn }]);
+    waitForWarp();
+    for (let offset = 0; offset < tensorMapByteLength; offset += 8) {
+      const word = inserted.add("ld.shared.b64", b64, [after(source, offset)]);
+      inserted.addTo("st.global.b64", [after(destination, offset), word]);
+    }
+    waitForWarp();
+    inserted.addTo(`fence.proxy.tensormap::generic.release.${i.choices.get("scope")}`, []);
+  },
 };
 
 /** Emits code for `cp.async.bulk.commit_group` and `cp.async.bulk.wait_group`: all copies are complete already. */
@@ -251,7 +264,7 @@ function findRange(e: FunctionEmitter, location: number, range: BulkRange): void
 function reportRange(
   e: FunctionEmitter,
   location: number,
-  { space, operation, bytes, isGeneric = false }: BulkRange,
+  { space, operation, bytes }: BulkRange,
 ): void {
   const { checksWrites, observesAccesses, kernelChecks } = e.options;
   if (!checksWrites && !observesAccesses && !kernelChecks.has("race")) return;
@@ -260,7 +273,7 @@ function reportRange(
   code.i32(0).set(index).block().loop().get(index).get(bytes).ops("i32GeU").brIf(1);
   code.get(location).get(index).ops("i32Add");
   const isStrong = operation === "atomic";
-  const order = (isGeneric ? 0 : orderBits.proxy) | (isStrong ? orderBits.strong : 0);
+  const order = orderBits.proxy | (isStrong ? orderBits.strong : 0);
   reportAccess(e, { space, operation, bytes: bulkBytes, isStrong, order });
   code.ops("drop").get(index).i32(bulkBytes).ops("i32Add").set(index).br(0).end().end();
 }
