@@ -163,7 +163,7 @@ function architectureFor(target: CompileTarget, compiler: Compiler, needsCubin: 
   const [major, minor] = target.computeCapability;
   const own = major * 10 + minor;
   const { architectures } = compiler;
-  const isSpecific = target.executesMachineCode && own >= firstSpecificCapability;
+  const isSpecific = own >= firstSpecificCapability;
   if (architectures === undefined || architectures.includes(own)) return `compute_${own}${isSpecific ? "a" : ""}`;
   // Machine code also runs on later minor versions of the same compute capability, and PTX on all later devices.
   const usable = architectures.filter((each) => each < own && (!needsCubin || Math.floor(each / 10) === major));

@@ -27,14 +27,14 @@ test("the default architecture is the device's own, else the newest that the com
     return inputs[0]!.architecture;
   };
   assertEquals(architectureOf({}), "compute_90a");
-  assertEquals(architectureOf({ executesMachineCode: false }), "compute_90");
+  assertEquals(architectureOf({ executesMachineCode: false }), "compute_90a");
   assertEquals(architectureOf({ computeCapability: [8, 0] }), "compute_80");
   assertEquals(architectureOf({ computeCapability: [8, 6] }), "compute_80");
   assertEquals(architectureOf({ computeCapability: [12, 1] }), "compute_100");
   assertEquals(architectureOf({}, {}, { architecture: "compute_80" }), "compute_80");
   // A driver refuses PTX of a newer compiler, but takes its machine code.
   assertEquals(architectureOf({ driverVersion: 12080 }), "sm_90a");
-  assertEquals(architectureOf({ driverVersion: 12080, executesMachineCode: false }), "compute_90");
+  assertEquals(architectureOf({ driverVersion: 12080, executesMachineCode: false }), "compute_90a");
   assertEquals(architectureOf({ driverVersion: 12080, computeCapability: [8, 6] }), "sm_80");
   assertThrows(
     () => architectureOf({ driverVersion: 12080 }, {}, { architecture: "compute_80" }),

@@ -310,8 +310,7 @@ function runGangs(
 
 /** A module with a kernel named `test`, whose parameters are the addresses `out` and `in`. */
 export function testModule(body: string): string {
-  return `.version 7.0
-.target sm_60
+  return `.version ${/wgmma|setmaxnreg|tensormap\.replace/.test(body) ? "8.0\n.target sm_90a" : "7.0\n.target sm_60"}
 .address_size 64
 .visible .entry test(.param .u64 out, .param .u64 in) {
   .reg .pred %p<10>;

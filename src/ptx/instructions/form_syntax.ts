@@ -90,26 +90,29 @@ export type FormMatch =
   /** `at` is the index of the first modifier that does not fit, or the number of modifiers if some are missing. */
   | { readonly matched: false; readonly at: number };
 
-function isType(modifier: string): boolean {
-  return /^(pred|[busf][0-9]+(x[24])?|bf16(x2)?|tf32|e[45]m[23]x2)$/.test(modifier);
-}
+/** Modifiers of one kind stand in the order of the form's slots: types, and the layouts of matrices. */
+const orderedModifiers: readonly RegExp[] = [
+  /^(pred|[busf][0-9]+(x[24])?|bf16(x2)?|tf32|e[45]m[23]x2)$/,
+  /^(row|col)$/,
+];
 
 /**
  * Matches an instruction's modifiers against a form. As in `ptxas`, modifiers may be in any order: each fills the first
- * free slot that accepts it. Only types must be in the order of the form's slots.
+ * free slot that accepts it. Only types, and layouts, must be in the order of the form's slots.
  */
 export function matchForm(form: FormSyntax, modifiers: readonly string[]): FormMatch {
   const choices = new Map<string, string>();
   if (form.refusedFor !== undefined) {
     return modifiers.includes(form.refusedFor) ? { matched: true, choices } : { matched: false, at: 0 };
   }
-  let lastType = -1;
+  const last = orderedModifiers.map(() => -1);
   for (const [at, modifier] of modifiers.entries()) {
     const slot = form.slots.findIndex(({ name, choices: allowed }) => allowed.has(modifier) && !choices.has(name));
     if (slot < 0) return { matched: false, at };
-    if (isType(modifier)) {
-      if (slot < lastType) return { matched: false, at };
-      lastType = slot;
+    for (const [kind, names] of orderedModifiers.entries()) {
+      if (!names.test(modifier)) continue;
+      if (slot < last[kind]!) return { matched: false, at };
+      last[kind] = slot;
     }
     choices.set(form.slots[slot]!.name, modifier);
   }

@@ -181,6 +181,8 @@ export interface InstructionTraits {
    * it.
    */
   readonly removedIn?: number;
+  /** Whether the instruction needs the target sm_90a: devices of sm_90 have it, and later ones need not. Default: no. */
+  readonly isOfSm90a?: boolean;
   /**
    * Whether the instruction applies to the lanes that execute it together, instead of to the lanes in a mask that is
    * its last operand. Only devices before sm_70 have such instructions, because the lanes of their warps run in

@@ -182,6 +182,7 @@ function hardHalves(type: string): bigint[][] {
     const apart = BigInt(index % 40) << BigInt(fractionBits);
     cases.push([a, b, product ^ 0x8000n], [a, b, BigInt.asUintN(15, product - apart) | random() & 0x8000n]);
     cases.push([a, b, random() & 0x81ffn], [random() & 0xffffn, random() & 0xffffn, random() & 0xffffn]);
+    if (index % 40 === 0) cases.push([outsideNaN, a, b], [a, outsideNaN, b], [a, b, outsideNaN]);
   }
   return cases;
 }
@@ -256,6 +257,15 @@ export function halfArithmetic(): Operation[] {
         });
       }
     }
+    const { count, compute } = arithmetics.find(({ opcode }) => opcode === "fma")!;
+    const arithmetic = new FloatArithmetic(format, "rn", { flushes: false });
+    for (const more of [[], ["relu"], ...type === "f16" ? [["sat"]] : []]) {
+      add(type, "fma", {
+        modifiers: ["rn", "oob", ...more],
+        count,
+        compute: (operands) => operands.slice(0, 2).includes(outsideNaN) ? 0n : compute(arithmetic, operands),
+      });
+    }
     const flushing = type === "f16" ? [[], ["ftz"]] : [[]];
     for (const modifiers of flushing) {
       const quieted = (change: (bits: bigint) => bigint) => ([a = 0n]: readonly bigint[]) =>
@@ -272,6 +282,9 @@ export function halfArithmetic(): Operation[] {
   }
   return operations;
 }
+
+/** The 16-bit float with which tensor copies fill what is outside of a tensor, if it is to be a NaN. */
+const outsideNaN = 0x7ff7n;
 
 /** `setp` and `set` of 16-bit floats, on single elements and on pairs. */
 export function halfComparisons(): Operation[] {

@@ -193,5 +193,8 @@ export const miscellaneousRows: () => Rows<MiscellaneousName> = onFirstUse((): R
     row("pmevent.mask a", "9.7.19.3", dividingHint),
   ],
   trap: row("trap", "9.7.19.4", traps),
-  setmaxnreg: row("setmaxnreg.<action:inc|dec>.sync.aligned.u32 n", "9.7.19.5", performanceHint),
+  setmaxnreg: row("setmaxnreg.<action:inc|dec>.sync.aligned.u32 n", "9.7.19.5", {
+    ...performanceHint,
+    isOfSm90a: true,
+  }),
 }));

@@ -340,7 +340,7 @@ export const dataMovementRows: () => Rows<DataMovementName> = onFirstUse((): Row
     row(
       `tensormap.replace.tile.<field:${fields}>.<space:global|shared::cta>?.b1024.${type} [a],${index} b`,
       "9.7.9.26",
-      { effects: ["writes"] },
+      { effects: ["writes"], isOfSm90a: true },
     )
   ),
   "tensormap.cp_fenceproxy": row(

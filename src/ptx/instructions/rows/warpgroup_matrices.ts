@@ -19,7 +19,9 @@ const product: InstructionTraits = {
   synchronization: "lanes",
   readsResult: true,
   products: "starts",
+  isOfSm90a: true,
 };
+const ordering: InstructionTraits = { ...orderingFence, isOfSm90a: true };
 
 /** The shapes with K products in each sum. `step` divides N. */
 function shapes(k: number, { step, others = [] }: { step: number; others?: readonly number[] }): string {
@@ -61,13 +63,14 @@ export const warpgroupProductRows: () => Rows<WarpgroupProductName> = onFirstUse
       sparse(`<shape:${shapes(64, integerN)}>.${bytes} d, a, b, e, selector, scale`),
     ],
     "wgmma.fence": [
-      row("wgmma.fence.sync.aligned", section.order, { ...orderingFence, products: "fences" }),
-      row("wgmma.commit_group.sync.aligned", section.order, { ...orderingFence, products: "commits" }),
+      row("wgmma.fence.sync.aligned", section.order, { ...ordering, products: "fences" }),
+      row("wgmma.commit_group.sync.aligned", section.order, { ...ordering, products: "commits" }),
     ],
     "wgmma.wait_group": row("wgmma.wait_group.sync.aligned n", section.order, {
       effects: ["orders"],
       synchronization: "threads",
       products: "awaits",
+      isOfSm90a: true,
     }),
   };
 });

@@ -75,6 +75,8 @@ function findForm(
       throw new PtxError(line, `cannot compile "${text}": ${form.refusal}`);
     } else if (form.refusal !== undefined) {
       throw UnsupportedPtxError.ofInstruction(line, { text, section: form.section, reason: form.refusal });
+    } else if (form.traits.isOfSm90a === true && !dialect.isOfSm90a) {
+      throw new PtxError(line, `cannot compile "${text}": it needs .target sm_90a, for which -arch=sm_90a compiles`);
     } else if (form.traits.ofActiveLanes === true && !dialect.hasWarpsInLockstep) {
       const reason = "since PTX 6.4 it is only for devices before sm_70, whose warps run in lockstep: use " +
         `${text.split(".")[0]}.sync, with the mask of the participating lanes as its last operand`;

@@ -53,6 +53,8 @@ export interface PtxDialect {
   readonly flushesSubnormals: boolean;
   /** Whether instructions may exchange values among the lanes of a warp without a mask of the participating lanes. */
   readonly hasWarpsInLockstep: boolean;
+  /** Whether the target is sm_90a, which has instructions that sm_90 lacks. */
+  readonly isOfSm90a: boolean;
 }
 
 /** The dialect of the newest PTX that is supported. */
@@ -60,6 +62,7 @@ export const newestDialect: PtxDialect = {
   version: Number(newestVersion),
   flushesSubnormals: false,
   hasWarpsInLockstep: false,
+  isOfSm90a: true,
 };
 
 /** Returns the dialect of a module with the given header. */
@@ -70,6 +73,7 @@ export function dialectOf({ version: { major, minor }, target }: PtxHeader): Ptx
     version,
     flushesSubnormals: architecture < 20,
     hasWarpsInLockstep: architecture < 70 || version < 6.4,
+    isOfSm90a: target.names[0] === "sm_90a",
   };
 }
 

@@ -20,23 +20,29 @@ export const withoutPtxas: string | false = /release 13\.0/.test(
 const batch = 400;
 
 /** What ptxas says of each instruction that it does not take, by its text. */
-export function refusedByPtxas(combinations: readonly Combination[]): Map<string, string> {
+export function refusedByPtxas(combinations: readonly Combination[], target = "sm_90a"): Map<string, string> {
   const folder = mkdtempSync(join(tmpdir(), "poolpass_ptxas_"));
   try {
-    return refusedOf(combinations, folder);
+    return refusedOf(combinations, { folder, target });
   } finally {
     rmSync(folder, { recursive: true });
   }
 }
 
-function refusedOf(combinations: readonly Combination[], folder: string): Map<string, string> {
-  if (combinations.length > batch) return halves(combinations, folder);
+/** Where modules are assembled, and for what. */
+interface Assembly {
+  readonly folder: string;
+  readonly target: string;
+}
+
+function refusedOf(combinations: readonly Combination[], assembly: Assembly): Map<string, string> {
+  if (combinations.length > batch) return halves(combinations, assembly);
   const refused = new Map<string, string>();
   // ptxas stops at the first line that it cannot parse, and lists all others that are wrong.
   for (let rest = combinations; rest.length > 0;) {
-    const wrong = assemble(rest, folder);
+    const wrong = assemble(rest, assembly);
     if (wrong === "crash" && rest.length === 1) return refused.set(rest[0]!.text, "ptxas crashes");
-    if (wrong === "crash") return new Map([...refused, ...halves(rest, folder)]);
+    if (wrong === "crash") return new Map([...refused, ...halves(rest, assembly)]);
     for (const [text, what] of wrong) refused.set(text, what);
     if (wrong.size === 0) break;
     rest = rest.filter(({ text }) => !wrong.has(text));
@@ -44,21 +50,21 @@ function refusedOf(combinations: readonly Combination[], folder: string): Map<st
   return refused;
 }
 
-function halves(combinations: readonly Combination[], folder: string): Map<string, string> {
+function halves(combinations: readonly Combination[], assembly: Assembly): Map<string, string> {
   const middle = combinations.length >> 1;
   return new Map(
-    [combinations.slice(0, middle), combinations.slice(middle)].flatMap((half) => [...refusedOf(half, folder)]),
+    [combinations.slice(0, middle), combinations.slice(middle)].flatMap((half) => [...refusedOf(half, assembly)]),
   );
 }
 
 function assemble(
   combinations: readonly Combination[],
-  folder: string,
+  { folder, target }: Assembly,
 ): Map<string, string> | "crash" {
   const { ptx, firstLine } = moduleOf(combinations);
   const path = join(folder, "module.ptx");
-  writeFileSync(path, ptx);
-  const result = spawnSync("ptxas", ["-arch=sm_90a", "-O0", "-o", join(folder, "out"), path], { encoding: "utf8" });
+  writeFileSync(path, ptx.replace("sm_90a", target));
+  const result = spawnSync("ptxas", [`-arch=${target}`, "-O0", "-o", join(folder, "out"), path], { encoding: "utf8" });
   const wrong = new Map<string, string>();
   if (result.status === 0) return wrong;
   if (result.signal !== null) return "crash";

@@ -230,5 +230,5 @@ export function moduleOf(combinations: readonly Combination[]): { ptx: string; f
 }
 
 function kernelBegin(index: number): string {
-  return `.entry k${index}() { .reg .pred %p<9>; .reg .b16 %h<18>; .reg .b32 %r<18>; .reg .b64 %d<18>; .reg .b128 %q<9>; .param .align 16 .b8 passed[32];`;
+  return `.entry k${index}() { .reg .pred %p<9>; .reg .b16 %h<18>; .reg .b32 %r<130>; .reg .b64 %d<18>; .reg .b128 %q<9>; .param .align 16 .b8 passed[32];`;
 }
