@@ -57,6 +57,59 @@ test("products that are computed together give what they give one by one", () =>
   }
 });
 
+test("operands that are loaded together with their product give what those of registers give", () => {
+  const random = new Random(11);
+  const list = (name: string, first: number, count: number) =>
+    `{${upTo(count, (index) => `%${name}${first + index}`).join(", ")}}`;
+  for (let round = 0; round < (isLong ? 30 : 4); round++) {
+    const format = ["f16", "bf16"][random.below(2)]!;
+    // Random bits, among them infinities and NaNs in some rounds, and some zeros.
+    const mask = round % 2 === 0 ? 0xbfff_bfff : 0xffff_ffff;
+    const input = upTo(32 * 16, () => random.below(5) === 0 ? 0 : (random.next() & mask) >>> 0);
+    const trans = () => random.below(2) === 0 ? ".trans" : "";
+    const row = () => `[%r${4 + random.below(4)}]`;
+    const load = (count: number) => `ldmatrix.sync.aligned.m8n8.x${count}${trans()}.shared.b16`;
+    const steps = upTo(6, (step) => {
+      const [a, b] = [8 * step, 4 * step];
+      const first = random.below(2) * 2;
+      const d = list("q", 4 * random.below(3), 4);
+      const isShort = random.below(3) === 0 && format === "f16";
+      return [
+        `${load(4)} ${list("a", a, 4)}, ${row()};`,
+        `${load(4)} ${list("b", b, 4)}, ${row()};`,
+        isShort
+          ? `mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 ${d}, ${list("a", a + first, 2)}, {%b${b + first}}, ${d};`
+          : `mma.sync.aligned.m16n8k16.row.col.f32.${format}.${format}.f32 ${d}, ${list("a", a, 4)}, ${
+            list("b", b + first, 2)
+          }, ${d};`,
+      ];
+    }).flat();
+    // The registers of a load are also used otherwise.
+    const used = random.below(6);
+    const body = (separator: (index: number) => string) => `
+  .reg .b32 %a<48>; .reg .b32 %b<24>; .reg .f32 %q<12>; .shared .align 16 .b8 s[2048];
+  mul.wide.u32 %rd3, %r0, 64; add.u64 %rd1, %rd1, %rd3;
+  mov.u32 %r1, s; shl.b32 %r2, %r0, 6; add.u32 %r2, %r2, %r1;
+  ${upTo(16, (index) => `ld.global.b32 %r3, [%rd1+${4 * index}]; st.shared.b32 [%r2+${4 * index}], %r3;`).join("\n")}
+  bar.sync 0;
+  ${
+      upTo(4, (index) =>
+        `mul.lo.u32 %r3, %r0, ${16 * (5 + 2 * index)}; and.b32 %r3, %r3, 0x7f0; add.u32 %r${4 + index}, %r1, %r3;`)
+        .join("\n")
+    }
+  ${
+      upTo(12, (index) => `mov.f32 %q${index}, 0f${(index === 5 ? 0x7f80_0000 : 0x3f80_0000 + index).toString(16)};`)
+        .join(" ")
+    }
+  ${steps.map((text, index) => `${separator(index)} ${text}`).join("\n")}
+  ${upTo(12, (index) => `st.global.f32 [%rd2+${4 * index}], %q${index};`).join("\n")}
+  ${upTo(4, (index) => `st.global.b32 [%rd2+${48 + 4 * index}], %a${8 * used + index};`).join("\n")}`;
+    const options = { block: [32, 1, 1], words: 16, input } as const;
+    const alone = runThreads(body((index) => `L${index}:`), options);
+    assertEquals(runThreads(body(() => ""), options), alone, steps.join("\n"));
+  }
+});
+
 test("threads wait once for products that follow one another", () => {
   const accumulators = (number: number) => `{${upTo(4, (index) => `%q${4 * number + index}`).join(", ")}}`;
   const body = `

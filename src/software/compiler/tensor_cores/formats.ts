@@ -105,6 +105,16 @@ export class ElementReader {
     code.simd("v128And", "v128Or");
   }
 
+  /** Writes code that replaces the four words on the stack by the values of the elements in their upper bits. */
+  convertUpper(): void {
+    const { code } = this.#f;
+    const { shift, mask, scale } = this.#encoding;
+    if (shift > 0) code.i32(shift).simd("i32x4ShrS");
+    this.#push(mask);
+    code.simd("v128And");
+    if (scale !== undefined) code.f32(scale).simd("f32x4Splat", "f32x4Mul");
+  }
+
   /**
    * Writes code that converts an element of each of the four words in the local `words`, and sets the locals `values`
    * and `exponents`. The values of infinities and NaNs are large numbers.
@@ -114,14 +124,11 @@ export class ElementReader {
     { element, values, exponents }: { element: number; values: number; exponents: number },
   ): void {
     const { code } = this.#f;
-    const { shift, mask, scale, least } = this.#encoding;
+    const { least } = this.#encoding;
     const left = 32 - this.#bits * (element + 1);
     code.get(words);
     if (left > 0) code.i32(left).simd("i32x4Shl");
-    if (shift > 0) code.i32(shift).simd("i32x4ShrS");
-    this.#push(mask);
-    code.simd("v128And");
-    if (scale !== undefined) code.f32(scale).simd("f32x4Splat", "f32x4Mul");
+    this.convertUpper();
     code.set(values);
     code.get(values).i32(1).simd("i32x4Shl").set(this.#shifted);
     code.get(this.#shifted).get(this.#largest).simd("i32x4MaxU").set(this.#largest);

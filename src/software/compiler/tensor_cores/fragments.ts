@@ -89,13 +89,23 @@ function writeFloatReader(operand: FloatFragments): FunctionDefinition {
   return f.finish();
 }
 
+/** What is known of the elements of an operand that have been converted. */
+export interface OperandFlags {
+  /** Writes code that pushes whether any element is an infinity or a NaN. */
+  pushIsSpecial(): void;
+  /** Writes code that pushes whether any element has an exponent outside of `narrowExponents`. */
+  pushIsWide(): void;
+  /** Writes code that replaces the values on the stack: those that stand for infinities and NaNs by these. */
+  restoreSpecial(): void;
+}
+
 /**
  * Writes code that pushes the flags of an operand of `size` elements that have been converted to the offset in the local
  * `target`, and that corrects its infinities and NaNs.
  */
 export function pushFlags(
   f: FunctionWriter,
-  reader: ElementReader,
+  reader: OperandFlags,
   { target, size }: { target: number; size: number },
 ): void {
   const { code } = f;

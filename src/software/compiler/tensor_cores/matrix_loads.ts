@@ -26,18 +26,12 @@ export function matrixLoad(
     const [space, row, at] = [0, 1, 2] as const;
     const f = new FunctionWriter(["i32", "i32", "i32"]);
     const { code } = f;
-    const lanes = f.local(), lane = f.local(), place = f.local();
+    const lanes = f.local(), place = f.local();
     const rows = Array.from({ length: 8 }, () => f.local("v128"));
-    const pushLane = (index: number) => code.get(lanes).memory("i32Load", workspace.lanes + 4 * index);
     code.get(space).set(lanes).get(at).set(place);
     // The lanes that name the rows of a matrix follow those of the matrix before it.
     f.loop(matrices, () => {
-      rows.forEach((local, index) => {
-        pushLane(index).get(row).ops("i32Add").memory("i32Load").set(lane);
-        code.get(lane).v128Load(distance).set(local);
-        // The page at offset 0 is not empty.
-        code.get(lane).ops("i32Eqz").ifUnlikely().i32x4([0, 0, 0, 0]).set(local).end();
-      });
+      loadRows(f, rows, { lanes, row, distance });
       if (isTransposed) transpose(f, rows);
       rows.forEach((local, index) => {
         for (let member = 0; member < 4; member++) {
@@ -52,8 +46,27 @@ export function matrixLoad(
   });
 }
 
+/**
+ * Writes code that loads the rows of a matrix, which eight lanes name. The local `lanes` has the workspace plus four
+ * times the number of the first lane, and `row` the offset in a lane's memory for fragments.
+ */
+export function loadRows(
+  f: FunctionWriter,
+  rows: readonly number[],
+  { lanes, row, distance }: { readonly lanes: number; readonly row: number; readonly distance: number },
+): void {
+  const { code } = f;
+  const place = f.local();
+  rows.forEach((local, index) => {
+    code.get(lanes).memory("i32Load", workspace.lanes + 4 * index).get(row).ops("i32Add").memory("i32Load").set(place);
+    code.get(place).v128Load(distance).set(local);
+    // The page at offset 0 is not empty.
+    code.get(place).ops("i32Eqz").ifUnlikely().i32x4([0, 0, 0, 0]).set(local).end();
+  });
+}
+
 /** Writes code that transposes a matrix: its rows are eight vectors. */
-function transpose(f: FunctionWriter, rows: readonly number[]): void {
+export function transpose(f: FunctionWriter, rows: readonly number[]): void {
   const { code } = f;
   // In each step, the vectors i and i + 4 are interleaved, which rotates the bits of an element's row and column.
   for (let step = 0; step < 3; step++) {

@@ -22,6 +22,7 @@ import {
 } from "./fragments.ts";
 import { fromHalf, toHalf } from "./half_conversions.ts";
 import type { ProductBlock } from "./product_block.ts";
+import type { LoadedOperand } from "./loaded_operands.ts";
 import { quadFunction } from "./quad_products.ts";
 import type { Rounding } from "../helpers/rounding_helpers.ts";
 import { sourceReader, type SparseLayout } from "./sparse_sources.ts";
@@ -152,6 +153,19 @@ export function convertedOperand(
   const normalizes = product.isOfWarpgroup !== true;
   const reader = floatReader(functions, { operand: part, format, count, depth, isSplit, normalizes });
   return { byteLength: 6 * count * depth, reader };
+}
+
+/** Returns an operand of a product that a load sets. Undefined if it can only be converted from the fragments. */
+export function loadedOperand(
+  product: MatrixProduct,
+  part: "a" | "b",
+  { isTransposed }: { readonly isTransposed: boolean },
+): LoadedOperand | undefined {
+  const { [part]: format, m, n, k, selector, layouts } = product;
+  if (format !== "f16" && format !== "bf16" || selector !== undefined || layouts !== undefined) return undefined;
+  const count = part === "a" ? m : n;
+  const isUsual = part === "a" ? count === 16 : count === 8;
+  return isUsual && k % 8 === 0 ? { operand: part, format, count, depth: k, isTransposed } : undefined;
 }
 
 function writeProduct(f: FunctionWriter, functions: WarpFunctions, product: MatrixProduct): void {

@@ -17,11 +17,13 @@ import {
   fragmentWords,
   keepsAccumulators,
   keptProductFunction,
+  loadedOperand,
   type MatrixProduct,
   productFunction,
   type ProductPart,
   productShadow,
 } from "./matrix_products.ts";
+import { type LoadedOperand, loadedReader } from "./loaded_operands.ts";
 import { type MatrixLoad, matrixLoad } from "./matrix_loads.ts";
 import { shadowOffset } from "../../abi/addresses.ts";
 import { FunctionWriter, type WarpFunctions } from "./warp_functions.ts";
@@ -40,6 +42,8 @@ export interface PlacedLoad extends MatrixLoad {
   readonly kind: "load";
   readonly row: number;
   readonly at: number;
+  /** Whether the threads take the fragments. */
+  readonly isTaken: boolean;
 }
 
 /** An operation of a warp on matrices. */
@@ -62,10 +66,12 @@ export function batchFunction(
     const { code } = f;
     const space = f.local();
     code.get(0).get(1).get(2).call(preparation(functions, { hasShadows })).set(space);
-    const operands = new ConvertedOperands(f, functions, space);
+    const loaded = new LoadedFragments(hasShadows ? [] : operations);
+    const operands = new ConvertedOperands(f, { functions, space, loaded });
     const accumulators = new KeptAccumulators(f, functions, space);
     for (const operation of operations) {
       if (operation.kind === "load") {
+        if (!hasShadows && !loaded.isRead(operation)) continue;
         const { row, at, matrices, isTransposed } = operation;
         for (const distance of hasShadows ? [0, shadowOffset] : [0]) {
           const load = matrixLoad(functions, { matrices, isTransposed, distance });
@@ -153,18 +159,68 @@ interface PlacedOperand {
   readonly flags: number;
 }
 
+/** The fragments that a batch loads. */
+class LoadedFragments {
+  readonly #loads: readonly PlacedLoad[];
+  /** The loads whose fragments are read. */
+  readonly #read = new Set<PlacedLoad>();
+
+  constructor(operations: readonly PlacedOperation[]) {
+    this.#loads = operations.filter((operation) => operation.kind === "load");
+    for (const load of this.#loads) if (load.isTaken) this.#read.add(load);
+    for (const operation of operations) {
+      if (operation.kind === "load") continue;
+      const { product, places } = operation;
+      const words = fragmentWords(product);
+      for (const part of ["a", "b", "c", "metadata"] as const) {
+        if ((part === "a" || part === "b") && this.find(product, part, places[part]) !== undefined) continue;
+        const [begin, end] = [places[part], places[part] + 4 * words[part]];
+        for (const load of this.#loads) {
+          if (begin < load.at + 4 * load.matrices && end > load.at) this.#read.add(load);
+        }
+      }
+    }
+  }
+
+  /** Whether fragments of a load are read: by the threads, or by a product that does not convert them. */
+  isRead(load: PlacedLoad): boolean {
+    return this.#read.has(load);
+  }
+
+  /** Finds the load of an operand that can be converted where it is, and the number of the operand's first matrix. */
+  find(
+    product: MatrixProduct,
+    part: "a" | "b",
+    place: number,
+  ): { readonly load: PlacedLoad; readonly first: number; readonly operand: LoadedOperand } | undefined {
+    const end = place + 4 * fragmentWords(product)[part];
+    const load = this.#loads.find(({ at, matrices }) => at <= place && end <= at + 4 * matrices);
+    const operand = load && loadedOperand(product, part, load);
+    return operand && { load: load!, first: (place - load!.at) / 4, operand };
+  }
+}
+
 /** Converts the operands of a batch's products, each of them once as long as there is memory for all of them. */
 class ConvertedOperands {
   readonly #f: FunctionWriter;
   readonly #functions: WarpFunctions;
   readonly #space: number;
+  readonly #loaded: LoadedFragments;
   readonly #found = new Map<string, PlacedOperand>();
   #end = 0;
 
-  constructor(f: FunctionWriter, functions: WarpFunctions, space: number) {
+  constructor(
+    f: FunctionWriter,
+    { functions, space, loaded }: {
+      readonly functions: WarpFunctions;
+      readonly space: number;
+      readonly loaded: LoadedFragments;
+    },
+  ) {
     this.#f = f;
     this.#functions = functions;
     this.#space = space;
+    this.#loaded = loaded;
   }
 
   /** Writes code that converts the operands of a product unless they have been. Undefined if they are not converted. */
@@ -178,10 +234,16 @@ class ConvertedOperands {
       this.#found.clear();
       this.#end = 0;
     }
-    return { a: this.#place(a, places.a), b: this.#place(b, places.b) };
+    const place = (part: "a" | "b", converted: ConvertedOperand) =>
+      this.#place(converted, places[part], this.#loaded.find(product, part, places[part]));
+    return { a: place("a", a), b: place("b", b) };
   }
 
-  #place({ reader, byteLength }: ConvertedOperand, fragment: number): PlacedOperand {
+  #place(
+    { reader, byteLength }: ConvertedOperand,
+    fragment: number,
+    source: ReturnType<LoadedFragments["find"]>,
+  ): PlacedOperand {
     const key = `${reader} ${fragment}`;
     let placed = this.#found.get(key);
     if (placed !== undefined) return placed;
@@ -189,8 +251,10 @@ class ConvertedOperands {
     placed = { at: workspace.operands + this.#end, flags: this.#f.local() };
     this.#end += byteLength;
     this.#found.set(key, placed);
-    code.get(this.#space).i32(fragment).get(this.#space).i32(placed.at).ops("i32Add");
-    code.call(reader).set(placed.flags);
+    code.get(this.#space).i32(source?.load.row ?? fragment);
+    if (source !== undefined) code.i32(32 * source.first);
+    code.get(this.#space).i32(placed.at).ops("i32Add");
+    code.call(source === undefined ? reader : loadedReader(this.#functions, source.operand)).set(placed.flags);
     return placed;
   }
 }

@@ -224,7 +224,8 @@ export class ProductPlan {
         const row = reserve(4);
         rows.push({ load, at: row });
         const { isTransposed, results: { operands } } = load;
-        return { kind: "load", matrices: operands.length, isTransposed, row, at: place(results) };
+        const isTaken = !this.#isDead(results);
+        return { kind: "load", matrices: operands.length, isTransposed, row, at: place(results), isTaken };
       }
       const { product, parts } = operation;
       const at = (name: ProductPart) => {
