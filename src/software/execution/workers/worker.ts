@@ -16,7 +16,8 @@ import { type BlockSource, type Coordinates, LaunchRecord } from "../launching/l
 import type { LaunchGeometry, RunKernel, RunnableGangs } from "../modules/kernel_versions.ts";
 import type { RunnableKernel } from "../modules/module_loader.ts";
 import { ResidentBlocks } from "../residency/resident_blocks.ts";
-import { Job, JobBoard, type JobFields, jobKinds, wokenAtOnce } from "./job_board.ts";
+import { type Job, JobBoard, type JobFields, jobKinds } from "./job_board.ts";
+import { JobLoop, type JobRunner } from "./job_loop.ts";
 import {
   type FromWorker,
   mostStarted,
@@ -152,7 +153,7 @@ function receive(): void {
 }
 
 /** The job that this thread runs. */
-let current: JobRunner | undefined;
+let current: LaunchRunner | undefined;
 
 function instantiate({ code, image, compiled, gang, stepLimit }: SentKernel): WorkerKernel {
   const steps = new StepCounter(stepLimit);
@@ -175,7 +176,7 @@ function instantiate({ code, image, compiled, gang, stepLimit }: SentKernel): Wo
 }
 
 /** A job that this thread has joined, and how it runs the job's blocks. */
-class JobRunner {
+class LaunchRunner implements JobRunner {
   readonly fields: JobFields;
   readonly job: Job;
   readonly #launch: LaunchRecord;
@@ -296,7 +297,7 @@ class JobRunner {
 }
 
 /** A copy, a fill, or a change of access that this thread has joined. */
-class TransferRunner {
+class TransferRunner implements JobRunner {
   readonly fields: JobFields;
   readonly hasResidents = false;
   readonly isStuck = false;
@@ -317,18 +318,18 @@ class TransferRunner {
   }
 }
 
-function runnerOf(job: Job): JobRunner | TransferRunner {
+function runnerOf(job: Job): LaunchRunner | TransferRunner {
   const fields = job.fields();
-  return fields.kind === jobKinds.launch ? new JobRunner(job, fields) : new TransferRunner(job, fields);
+  return fields.kind === jobKinds.launch ? new LaunchRunner(job, fields) : new TransferRunner(job, fields);
 }
 
 /** The blocks of a job that no thread has claimed. */
 class JobSource implements BlockSource {
-  readonly #runner: JobRunner;
+  readonly #runner: LaunchRunner;
   /** The number of moves that were seen last. */
   #seen = 0;
 
-  constructor(runner: JobRunner) {
+  constructor(runner: LaunchRunner) {
     this.#runner = runner;
   }
 
@@ -366,53 +367,8 @@ class JobSource implements BlockSource {
   }
 }
 
-/** The number of times in a row that a thread finds only blocks that wait for other threads before it pauses. */
-const mostStuck = 100;
-/** The length of the pause in milliseconds, after which the thread looks at the blocks again. */
-const stuckMilliseconds = 0.05;
 /** The time in milliseconds for which a thread runs the blocks that it claims at once. */
 const claimMilliseconds = 0.5;
-
-const jobs: Job[] = [];
-/** What runs each job that this thread has begun and that has blocks left. */
-const runners: (JobRunner | TransferRunner | undefined)[] = [];
-
-/** Runs a part of each open job. Returns whether there was one, and whether all blocks only wait for other threads. */
-function runJobs(): "none" | "some" | "stuck" {
-  let hasRun = false, isStuck = true;
-  board.noteRound();
-  board.parkWhilePaused();
-  for (let index = 0; index < board.places; index++) {
-    const job = jobs[index] ??= new Job(board, index);
-    let runner = runners[job.index];
-    // A thread stays in a job while blocks that it has started wait for others.
-    if (runner?.hasResidents !== true) {
-      if (!job.isRunnable || job.isFull) continue;
-      if (!job.join()) {
-        // This thread counted while the last one left.
-        if (job.isOver) progress.advance();
-        continue;
-      }
-      if (!job.isFull) board.wakeIdle(wokenAtOnce);
-    }
-    hasRun = true;
-    const start = performance.now();
-    try {
-      if (runner?.fields.number !== job.number) runners[job.index] = runner = runnerOf(job);
-      runner.run();
-    } catch (error) {
-      // The engine may be out of memory, for example.
-      report({ job: job.number, block: 0, fault: String(error) }, job);
-    }
-    job.noteBusy(start + originOffset, performance.now() + originOffset);
-    isStuck &&= runner?.isStuck === true;
-    if (runner?.hasResidents) continue;
-    if (!job.hasBlocks) runners[job.index] = undefined;
-    const isLast = job.leave(BigInt(Math.round((performance.now() + originOffset) * 1e6)));
-    if (isLast && !job.hasBlocks) progress.advance();
-  }
-  return !hasRun ? "none" : isStuck ? "stuck" : "some";
-}
 
 /** Reports the fault of a block, or the error of a job, unless that of a lower block was reported. */
 function report(message: FromWorker, job: Job): void {
@@ -426,12 +382,10 @@ function report(message: FromWorker, job: Job): void {
 startOthers();
 board.start();
 progress.advance();
-for (let stuck = 0;;) {
-  const { opened } = board;
-  const ran = runJobs();
-  stuck = ran === "stuck" ? stuck + 1 : 0;
-  if (stuck > mostStuck) board.waitForJob(opened, stuckMilliseconds);
-  if (ran !== "none") continue;
-  receive();
-  board.waitForJob(opened);
-}
+const loop = new JobLoop(board, progress, {
+  runnerOf,
+  onError: (error, job) => report({ job: job.number, block: 0, fault: String(error) }, job),
+  onIdle: receive,
+  now: () => performance.now() + originOffset,
+});
+for (;;) loop.turn();
