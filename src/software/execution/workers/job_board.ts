@@ -237,9 +237,10 @@ export class JobBoard {
     if (Atomics.sub(this.words, header.openJobs, 1) === 1) Atomics.store(this.words, header.places, 0);
   }
 
-  /** Wakes all idle workers if jobs may begin that had to wait for another one. */
-  wakeForNext(): void {
-    if (!this.hasSeveralJobs) return;
+  /** Wakes all idle workers if jobs may begin that had to wait for another one, which is done, and may be closed already. */
+  wakeForNext(done: Job): void {
+    const openJobs = Atomics.load(this.words, header.openJobs);
+    if (openJobs === 0 || openJobs === 1 && done.isOpen) return;
     Atomics.add(this.words, header.opened, 1);
     Atomics.notify(this.words, header.opened);
   }
@@ -326,13 +327,14 @@ export class Job {
     Atomics.store(this.#board.words, this.#state + state.stop, 1);
   }
 
-  /** Closes the job. Blocks until no worker runs it, which they then never do again. */
+  /** Closes the job, which must be done or stopped. Blocks until no worker runs it, which they then never do again. */
   close(): void {
     const { words } = this.#board;
-    Atomics.store(words, this.#state + state.ended, this.#isComplete ? 1 : 2);
-    this.stop();
     Atomics.store(words, this.#state + state.open, 0);
     for (let running; (running = this.running) > 0;) Atomics.wait(words, this.#state + state.running, running);
+    // Workers that find nothing to do also count as running the job for a moment. They must not make it seem unfinished.
+    const isDone = !this.isUnclaimed && !this.hasFault && !this.isStopped;
+    Atomics.store(words, this.#state + state.ended, isDone ? 1 : 2);
     this.#board.noteClosed();
   }
 
@@ -480,7 +482,7 @@ export class Job {
     if (time > this.#get("endTime")) this.#set("endTime", time);
     const isLast = Atomics.sub(words, this.#state + state.running, 1) === 1;
     if (!this.isOpen) Atomics.notify(words, this.#state + state.running);
-    if (isLast && !this.hasBlocks) this.#board.wakeForNext();
+    if (isLast && !this.hasBlocks) this.#board.wakeForNext(this);
     return isLast;
   }
 

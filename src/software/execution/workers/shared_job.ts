@@ -62,15 +62,17 @@ export abstract class SharedJob implements Delegated {
     return performance.now() - this.#roundsSince > starvedMilliseconds;
   }
 
-  /** Runs parts for a time slice, if fewer threads than allowed do. Returns whether it has run any. */
+  /** Runs parts for a time slice, if fewer threads than allowed do. Returns whether it has run any, or all are done. */
   help({ isStarved = false }: { isStarved?: boolean } = {}): boolean {
     const job = this.#job!;
-    if (!this.mayHelp(isStarved) || job.isFull || !job.join()) return false;
+    if (!this.mayHelp(isStarved) || job.isFull) return false;
+    // If this thread counted while the last worker left, nobody else says that the job is done.
+    if (!job.join()) return job.isOver;
     const start = performance.now();
     const hasRun = this.runParts(job);
     job.noteBusy(start, performance.now());
     job.leave(BigInt(Math.round(performance.now() * 1e6)));
-    return hasRun;
+    return hasRun || job.isOver;
   }
 
   /** Whether the main thread may run parts. */
@@ -87,7 +89,9 @@ export abstract class SharedJob implements Delegated {
   }
 
   cancel(): void {
-    if (this.#job !== undefined) this.close();
+    if (this.#job === undefined) return;
+    this.stop();
+    this.close();
   }
 
   /** Ends the job, whether or not it is done. Blocks until no thread runs it. Returns its lowest fault, if any. */
