@@ -90,6 +90,21 @@ testOnEachDriver("kernels load boxes of tensors of every dimension into shared m
   }
 });
 
+testOnEachDriver("a dimension of one element may have the stride 0", async (cuda) => {
+  const gpu = cuda.device(0);
+  using pool = gpu.createPool();
+  using module = kernelsOf(gpu);
+  using out = pool.allocate(sharedBytes);
+  const bytes = pattern(20 * 96);
+  using memory = pool.allocate(bytes.length);
+  memory.copyFrom(bytes);
+  const strides = [0, 0, 96];
+  const map = gpu.createTensorMap(memory, { dtype: "uint32", shape: [1, 1, 20, 24], box: [1, 1, 8, 16], strides });
+  const copy: BoxCopy = { elementBytes: 4, shape: [24, 20], strides: [96], box: [16, 8], at: [4, 3] };
+  module.kernel("load4").launch({ grid: 1, block: 1 }, map, out, 8 * 16 * 4, ...copy.at, 0, 0);
+  assertEquals((await out.read(Uint8Array)).toHex(), loadedBox(bytes, copy, [0, 0, 0, 0]).toHex());
+});
+
 testOnEachDriver("kernels store boxes of shared memory in tensors of every dimension", async (cuda) => {
   const gpu = cuda.device(0);
   using pool = gpu.createPool();

@@ -110,8 +110,8 @@ export interface TensorMapOptions {
   /** The type of the elements. Defaults to the array's dtype. */
   dtype?: TensorMapType;
   /**
-   * The bytes between adjacent elements in each dimension but the last, multiples of 16. By default, elements are
-   * adjacent, or in rows at the pitch of the `PitchedArray`.
+   * The bytes between adjacent elements in each dimension but the last, multiples of 16; 0 is possible, too. By default,
+   * elements are adjacent, or in rows at the pitch of the `PitchedArray`.
    */
   strides?: readonly number[];
   /** The traversal stride of each dimension, in elements: from 1 to 8. Default: 1. */
@@ -335,7 +335,7 @@ function tensorOf(
   const [dataType, elementBytes] = types[dtype];
   const rank = shape.length;
   const globalDim = shape.toReversed();
-  if (strides !== undefined) checkSizes(strides, "strides", { least: 16, most: 2 ** 40 - 16, count: rank - 1 });
+  if (strides !== undefined) checkSizes(strides, "strides", { least: 0, most: 2 ** 40 - 16, count: rank - 1 });
   const globalStrides = strides === undefined ? stridesOf(memory, globalDim, elementBytes) : strides.toReversed();
   for (const stride of globalStrides) {
     if (stride % 16 === 0) continue;

@@ -47,7 +47,7 @@ function encode(
   const isValid = type !== undefined && width !== undefined && rank >= 1 && rank <= mostDimensions &&
     address % 16n === 0n && globalStrides.length === rank - 1 && elementStrides.length === rank &&
     globalDim.every((size) => size >= 1 && size <= 2 ** 32) &&
-    globalStrides.every((stride) => stride % 16 === 0 && stride > 0 && stride < 2 ** 40) &&
+    globalStrides.every((stride) => stride % 16 === 0 && stride >= 0 && stride < 2 ** 40) &&
     elementStrides.every((stride) => stride >= 1 && stride <= 8) &&
     (interleave !== 0 || rowBytes % 16 === 0 && (width === 0 || rowBytes <= width)) &&
     (interleave === 0 || rank >= 3) && (oobFill === 0 || oobFill === 1 && type.name.includes("f"));
