@@ -110,3 +110,18 @@ const store = `
 test("blocks of a cluster that wait for each other may use each other's shared memory", async () => {
   assertEquals(await reportsOf(`${barrier} ${store} ${barrier} ${use} ${barrier}`, { cluster: 2 }), []);
 });
+
+test("a fence for initializations is enough before a relaxed arrival at the barrier of the cluster", async () => {
+  const fence = "fence.mbarrier_init.release.cluster;";
+  const arrive = `
+  @!%p1 mbarrier.init.shared.b64 [sm], 1; ${fence}
+  barrier.cluster.arrive.relaxed; barrier.cluster.wait;
+  @%p1 bra ARRIVED;
+  mov.u32 %r4, %cluster_ctarank; xor.b32 %r4, %r4, 1; mapa.shared::cluster.u32 %r5, %r1, %r4;
+  mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r5];
+ARRIVED: ${barrier}`;
+  assertEquals(await reportsOf(arrive, { cluster: 2 }), []);
+  const unfenced = await reportsOf(arrive.replace(fence, ""), { cluster: 2 });
+  assertEquals(unfenced.length > 0, true);
+  assertStringIncludes(unfenced[0]!, "shared-race");
+});
