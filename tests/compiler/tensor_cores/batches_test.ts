@@ -57,6 +57,46 @@ test("products that are computed together give what they give one by one", () =>
   }
 });
 
+test("registers that products only add to keep their values between other uses", () => {
+  const random = new Random(13);
+  const list = (first: number) => `{${upTo(4, (index) => `%q${first + index}`).join(", ")}}`;
+  const multiply = (d: string) =>
+    `mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 ${d}, {%w0, %w1, %w2, %w3}, {%w4, %w5}, ${d};`;
+  const any = () => `%q${random.below(16)}`;
+  const steps = [
+    () => multiply(list(4 * random.below(4))),
+    () => `${multiply(list(4 * random.below(4)))} ${multiply(list(4 * random.below(4)))}`,
+    () => `mul.f32 ${any()}, ${any()}, 0f3f000000;`,
+    () => `@%p1 mov.f32 ${any()}, ${any()};`,
+    () => `@%p1 bra MEET; mov.f32 ${any()}, 0f00000000; MEET:`,
+    () => `st.global.f32 [%rd2+${64 + 4 * random.below(16)}], ${any()};`,
+    () => "bar.sync 0;",
+    () => "mov.b32 %r4, %w0; shfl.sync.bfly.b32 %w0, %w1, 3, 31, -1; mov.b32 %w1, %r4;",
+  ];
+  for (let round = 0; round < (isLong ? 40 : 3); round++) {
+    const loop = upTo(3 + random.below(12), (index) => {
+      return steps[random.below(steps.length)]!().replaceAll("MEET", `MEET${index}`);
+    });
+    const body = (after: string) => `
+  .reg .b32 %w<6>; .reg .f32 %q<16>;
+  mul.wide.u32 %rd3, %r0, 88; add.u64 %rd1, %rd1, %rd3;
+  ${upTo(6, (index) => `ld.global.b32 %w${index}, [%rd1+${4 * index}];`).join(" ")}
+  ${upTo(16, (index) => `ld.global.f32 %q${index}, [%rd1+${4 * (6 + index)}];`).join(" ")}
+  and.b32 %r3, %r0, 5; setp.eq.u32 %p1, %r3, 1;
+  mov.u32 %r5, 0;
+LOOP:
+  ${loop.join("\n  ")}
+  add.u32 %r5, %r5, 1; setp.lt.u32 %p2, %r5, 3; @%p2 bra LOOP;
+  ${after}
+  ${upTo(16, (index) => `st.global.f32 [%rd2+${4 * index}], %q${index};`).join("\n")}`;
+    const input = upTo(64 * 22, (index) => index % 22 < 6 ? half(random) >>> 0 : 0x3f80_0000 + random.below(0x80_0000));
+    const options = { block: [64, 1, 1], words: 32, input } as const;
+    // A product whose registers are of several fragments, which is never executed.
+    const others = `setp.eq.u32 %p3, %r5, 0; @!%p3 bra END; ${multiply("{%q0, %q4, %q8, %q12}")} END:`;
+    assertEquals(runThreads(body(""), options), runThreads(body(others), options), loop.join("\n"));
+  }
+});
+
 test("operands that are loaded together with their product give what those of registers give", () => {
   const random = new Random(11);
   const list = (name: string, first: number, count: number) =>

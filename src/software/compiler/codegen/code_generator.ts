@@ -583,6 +583,12 @@ class KernelGenerator {
       ? () => []
       : liveRegisters({ entry, at: resumeBlocks, next: successors, use });
     const slots = new Map<Register, number>();
+    for (const { instruction } of suspendPoints) {
+      for (const [register, place] of instruction?.form.suspending?.residents ?? []) {
+        slots.set(register, savedHeader.byteLength + place);
+      }
+    }
+    const slotsOfHolders = new Map<Register, number>();
     /** In a divided kernel, registers that share a local also share the memory in which they are saved. */
     const holderOf = (register: Register) => this.#parts === undefined ? register : e.holderOf(register);
     const fragmentBytes = Math.max(0, ...suspendPoints.map(({ instruction }) => fragmentBytesOf(instruction)));
@@ -594,11 +600,11 @@ class KernelGenerator {
       for (const register of live(resumeBlock)) {
         if (slots.has(register)) continue;
         const holder = holderOf(register);
-        let slot = slots.get(holder);
+        let slot = slotsOfHolders.get(holder);
         if (slot === undefined) {
           slot = end;
           end += 8;
-          slots.set(holder, slot);
+          slotsOfHolders.set(holder, slot);
         }
         slots.set(register, slot);
       }
@@ -794,7 +800,11 @@ class KernelGenerator {
       this.#storeFrame();
     });
     suspendBlock.terminator = { kind: "exit" };
-    this.#before.set(resumeBlock, () => this.#restoreRegisters(owner, resumeBlock));
+    const { instruction } = suspendPoint;
+    this.#before.set(resumeBlock, () => {
+      if (instruction !== undefined) instruction.form.suspending?.answer?.(e, instruction);
+      this.#restoreRegisters(owner, resumeBlock);
+    });
   }
 
   /** Creates the basic block that dispatches all indirect calls. */

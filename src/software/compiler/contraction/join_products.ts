@@ -11,7 +11,8 @@ import { mostWarpgroupProducts } from "../tensor_cores/warpgroup_products.ts";
 import { fragmentBarriers } from "../instructions/memory/matrix_fragments.ts";
 import type { Effect } from "../../../ptx/instructions/instruction_traits.ts";
 import type { LabelName, Register, ResolvedOperand } from "../../../ptx/instructions/resolved_instruction.ts";
-import { ProductPlan } from "../instructions/memory/product_plan.ts";
+import { type PlannedBatch, ProductPlan, residentRegisters } from "../instructions/memory/product_plan.ts";
+import { mostFragmentBytes } from "../tensor_cores/workspace.ts";
 import { registersRead, registersSet } from "../../../ptx/analysis/definitions_and_uses.ts";
 import type { ResolvedFunction, ResolvedKernel } from "../typing/resolver.ts";
 
@@ -24,7 +25,7 @@ type Item = CompiledInstruction | LabelName;
  */
 export function joinProducts(resolved: ResolvedKernel, { hasChecks }: { readonly hasChecks: boolean }): ResolvedKernel {
   const join = (body: ResolvedFunction) => {
-    const joined = joinInFunction(body);
+    const joined = joinInFunction(body, { hasChecks });
     return hasChecks ? joined : { ...joined, items: joinOfWarpgroups(joined.items) };
   };
   return {
@@ -71,7 +72,10 @@ function leavesAlone(instruction: CompiledInstruction, { operands: [accumulator]
   return [...registersRead(instruction), ...registersSet(instruction)].every((register) => !registers.has(register));
 }
 
-function joinInFunction(resolved: ResolvedFunction): ResolvedFunction {
+function joinInFunction(
+  resolved: ResolvedFunction,
+  { hasChecks }: { readonly hasChecks: boolean },
+): ResolvedFunction {
   if (!resolved.items.some((item) => operationOf(item)?.kind === "product")) return resolved;
   const all = withoutBarriers(resolved.items);
   const counts = new Map<Register, number>();
@@ -80,12 +84,16 @@ function joinInFunction(resolved: ResolvedFunction): ResolvedFunction {
     for (const register of registersRead(item)) counts.set(register, (counts.get(register) ?? 0) + 1);
   }
   const countReads = (register: Register) => counts.get(register) ?? 0;
-  const items: Item[] = [];
+  const items: (Item | Batch)[] = [];
+  const batches: Batch[] = [];
   let plan = new ProductPlan(countReads);
   let members: CompiledInstruction[] = [];
   const finish = () => {
-    if (members.length > 1) items.push(productBatch(members, plan.finish()));
-    else items.push(...members);
+    if (members.length > 0) {
+      const batch = { kind: "batch", members, plan } as const;
+      items.push(batch);
+      batches.push(batch);
+    }
     plan = new ProductPlan(countReads);
     members = [];
   };
@@ -105,7 +113,46 @@ function joinInFunction(resolved: ResolvedFunction): ResolvedFunction {
     }
   }
   finish();
-  return { ...resolved, items };
+  const planned = planTogether(batches, { mayStay: !hasChecks && !all.some(hasOtherFragments) });
+  return {
+    ...resolved,
+    items: items.map((item) => {
+      if (item.kind !== "batch") return item;
+      const batch = planned.get(item);
+      return batch === undefined ? item.members[0]! : productBatch(item.members, batch);
+    }),
+  };
+}
+
+/** Loads and products that are executed together. */
+interface Batch {
+  readonly kind: "batch";
+  readonly members: readonly CompiledInstruction[];
+  readonly plan: ProductPlan;
+}
+
+/**
+ * Plans the batches of a function. Those of one instruction are left out if it can be compiled as it is.
+ *
+ * @param options `mayStay`: whether registers may stay in the memory for fragments
+ */
+function planTogether(
+  batches: readonly Batch[],
+  { mayStay }: { readonly mayStay: boolean },
+): ReadonlyMap<Batch, PlannedBatch> {
+  const residents = mayStay ? residentRegisters(batches.map(({ plan }) => plan)) : undefined;
+  if (residents !== undefined) {
+    const planned = new Map(batches.map((batch) => [batch, batch.plan.finish(residents)]));
+    if ([...planned.values()].every(({ byteLength }) => byteLength <= mostFragmentBytes)) return planned;
+  }
+  return new Map(
+    batches.filter(({ members }) => members.length > 1).map((batch) => [batch, batch.plan.finish()]),
+  );
+}
+
+/** Whether an instruction uses the memory for fragments, but is in no batch. */
+function hasOtherFragments(item: Item): boolean {
+  return item.kind !== "label" && item.form.suspending?.fragmentBytes !== undefined && operationOf(item) === undefined;
 }
 
 /**

@@ -7,7 +7,7 @@ import type { InsertedInstructions } from "../../../ptx/analysis/inserted_instru
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
 import type { InstructionRow, InstructionTraits } from "../../../ptx/instructions/instruction_traits.ts";
 import type { SuspensionRequest } from "../../abi/launch_record.ts";
-import type { ResolvedInstruction } from "../../../ptx/instructions/resolved_instruction.ts";
+import type { Register, ResolvedInstruction } from "../../../ptx/instructions/resolved_instruction.ts";
 
 /** A resolved instruction whose row in the table has a lowering. */
 export type CompiledInstruction = ResolvedInstruction<InstructionForm>;
@@ -51,6 +51,8 @@ export interface SuspendingInstruction {
   describe(instruction: ResolvedInstruction): SuspensionRequest;
   /** Emits code that stores the operands of the request in the thread's record. */
   readonly request: Emit;
+  /** Emits code that a resumed thread executes before it restores its registers. Default: none. */
+  readonly answer?: Emit;
   /** Emits code that loads the results from the thread's record. */
   readonly resume: Emit;
   /**
@@ -60,6 +62,11 @@ export interface SuspendingInstruction {
   barrierOfAll?(instruction: ResolvedInstruction): number | undefined;
   /** Returns the size of the memory for fragments of matrices that the instruction needs in each thread, in bytes. */
   fragmentBytes?(instruction: ResolvedInstruction): number;
+  /**
+   * The registers that the instruction reads and sets in the memory for fragments, where threads also save them: the
+   * offset of each there, in bytes. Default: none.
+   */
+  readonly residents?: ReadonlyMap<Register, number>;
   /** Whether no lane of the warp resumes before all lanes have arrived. Default: false. */
   gathersWarp?(instruction: ResolvedInstruction): boolean;
 }

@@ -54,6 +54,7 @@ function loweringOf(
     describe: () => ({ kind: "matrixProduct" }),
     fragmentBytes: (i) => planOf(i)?.byteLength ?? 0,
     request: (e, i) => request(e, planOf(i) ?? e.fail(mistakeIn(i))),
+    answer: (e, i) => answer(e, planOf(i)!),
     resume: (e, i) => resume(e, planOf(i)!),
   };
 }
@@ -70,7 +71,9 @@ export function productBatch(members: readonly CompiledInstruction[], plan: Plan
   const lowering: SuspendingInstruction = {
     describe: () => ({ kind: "matrixProduct" }),
     fragmentBytes: () => plan.byteLength,
+    residents: plan.residents,
     request: (e) => request(e, plan),
+    answer: (e) => answer(e, plan),
     resume: (e) => resume(e, plan),
   };
   const first = members[0]!;
@@ -80,8 +83,10 @@ export function productBatch(members: readonly CompiledInstruction[], plan: Plan
     lowering,
     traits: { ...traits, validity: "emitted" },
   });
-  const vector = (elements: readonly { readonly operand: ResolvedOperand }[]) =>
-    ({ kind: "vector", elements: elements.map(({ operand }) => operand) }) as const;
+  const vector = (elements: readonly { readonly operand: ResolvedOperand }[]) => {
+    const operands = elements.map(({ operand }) => operand);
+    return { kind: "vector", elements: [...operands, ...plan.residents.keys()] } as const;
+  };
   const addresses = plan.rows.map(({ load }) => load.address);
   return { ...first, form, operands: [vector(plan.results), vector(plan.sources), ...addresses] };
 }
@@ -89,7 +94,10 @@ export function productBatch(members: readonly CompiledInstruction[], plan: Plan
 const computing: InstructionTraits = { effects: [], synchronization: "lanes" };
 const loading: InstructionTraits = { effects: ["reads", "observes"], access: "shared", synchronization: "lanes" };
 
-function request(e: FunctionEmitter, { sources, rows }: PlannedBatch): void {
+function request(e: FunctionEmitter, plan: PlannedBatch): void {
+  const { sources, rows } = plan;
+  // Functions must be created before the code that calls them is emitted.
+  functionOf(e, plan);
   for (const { load, at } of rows) {
     e.begin(load.instruction);
     leaveRow(e, load, fragmentsBegin + at);
@@ -107,12 +115,20 @@ function request(e: FunctionEmitter, { sources, rows }: PlannedBatch): void {
   e.getFixed("record").i32(1).memory("i32Store", threadRecord.result);
 }
 
-function resume(e: FunctionEmitter, { operations, results }: PlannedBatch): void {
+/** Returns the index of the function that computes a batch. */
+function functionOf(e: FunctionEmitter, { operations }: PlannedBatch): number {
+  return batchFunction(e.warpFunctions, operations, { hasShadows: e.shadows !== undefined });
+}
+
+function answer(e: FunctionEmitter, plan: PlannedBatch): void {
   e.getFixed("record").memory("i32Load", threadRecord.result).if();
   e.getLaunchRecord();
   e.getFixed("record");
   e.getFixed("thread");
-  e.code.call(batchFunction(e.warpFunctions, operations, { hasShadows: e.shadows !== undefined })).end();
+  e.code.call(functionOf(e, plan)).end();
+}
+
+function resume(e: FunctionEmitter, { results }: PlannedBatch): void {
   for (const { operand, type, at } of results) {
     const place = fragmentsBegin + at;
     e.assign(operand, type, () => e.getFixed("saved").memory(load(type), place));

@@ -54,6 +54,8 @@ export interface PlannedBatch {
   readonly rows: readonly { readonly load: BatchedLoad; readonly at: number }[];
   /** The registers that a thread takes. */
   readonly results: readonly PlacedRegister[];
+  /** The registers that a thread neither leaves nor takes, and their offsets: see `ResidentRegisters`. */
+  readonly residents: ReadonlyMap<Register, number>;
   /** The size of the memory for fragments, in bytes. */
   readonly byteLength: number;
 }
@@ -82,6 +84,43 @@ interface Part {
 type PlannedOperation =
   | { readonly kind: "product"; readonly product: MatrixProduct; readonly parts: ReadonlyMap<ProductPart, Part> }
   | { readonly kind: "load"; readonly load: BatchedLoad; readonly results: Tuple };
+
+/**
+ * Registers that stay in the threads' memory for fragments, because all batches of a function only add to them: the
+ * offset of each, in bytes.
+ */
+export interface ResidentRegisters {
+  readonly places: ReadonlyMap<ResolvedOperand, number>;
+  readonly byteLength: number;
+}
+
+/**
+ * Returns the registers that may be resident in a function with these batches. Undefined if there are none.
+ */
+export function residentRegisters(plans: readonly ProductPlan[]): ResidentRegisters | undefined {
+  const sums = new Map<ResolvedOperand | undefined, Fragment>();
+  const excluded = new Set<ResolvedOperand>();
+  for (const { fragment, isSum } of plans.flatMap(({ fragments }) => fragments)) {
+    const [first] = fragment.operands;
+    const known = sums.get(first);
+    if (isSum && (known === undefined || isSame(known, fragment))) sums.set(first, fragment);
+    else for (const operand of fragment.operands) excluded.add(operand);
+  }
+  const fragments = [...sums.values()];
+  const counts = Map.groupBy(fragments.flatMap(({ operands }) => operands), (operand) => operand);
+  const places = new Map<ResolvedOperand, number>();
+  let byteLength = 0;
+  for (const { operands, type } of fragments) {
+    const isResident = operands.every((operand) => {
+      return operand.kind === "register" && !excluded.has(operand) && counts.get(operand)!.length === 1;
+    });
+    for (const operand of isResident ? operands : []) {
+      places.set(operand, byteLength);
+      byteLength += type.bits / 8;
+    }
+  }
+  return byteLength === 0 ? undefined : { places, byteLength };
+}
 
 /** The most instructions that are executed together. */
 const mostOperations = 96;
@@ -206,9 +245,18 @@ export class ProductPlan {
     return tuple;
   }
 
+  /** The fragments so far. `isSum` states whether the batch only adds to the registers, and reads them only for that. */
+  get fragments(): readonly { readonly fragment: Fragment; readonly isSum: boolean }[] {
+    return this.#tuples.map(({ fragment, isResult, isSet, isAccumulator }) => {
+      return { fragment, isSum: !isResult && isSet && isAccumulator };
+    });
+  }
+
   /** Assigns places to all fragments. */
-  finish(): PlannedBatch {
-    let end = 0;
+  finish(residents?: ResidentRegisters): PlannedBatch {
+    let end = residents?.byteLength ?? 0;
+    const residentPlace = ({ fragment: { operands: [first] } }: Tuple) => first && residents?.places.get(first);
+    for (const tuple of this.#tuples) tuple.at = residentPlace(tuple) ?? -1;
     const reserve = (bytes: number) => {
       end += bytes;
       return end - bytes;
@@ -242,11 +290,14 @@ export class ProductPlan {
     });
     const placed = ({ fragment: { operands, type }, at }: Tuple): PlacedRegister[] =>
       operands.map((operand, index) => ({ operand, type, at: at + type.bits / 8 * index }));
+    const staying = this.#tuples.filter((tuple) => residentPlace(tuple) !== undefined);
+    const others = this.#tuples.filter((tuple) => residentPlace(tuple) === undefined);
     return {
       operations,
       rows,
-      sources: this.#tuples.filter(({ isResult }) => !isResult).flatMap(placed),
-      results: this.#tuples.filter((tuple) => tuple.isSet && !this.#isDead(tuple)).flatMap(placed),
+      sources: others.filter(({ isResult }) => !isResult).flatMap(placed),
+      results: others.filter((tuple) => tuple.isSet && !this.#isDead(tuple)).flatMap(placed),
+      residents: new Map(staying.flatMap(placed).map(({ operand, at }) => [operand as Register, at])),
       byteLength: end,
     };
   }
