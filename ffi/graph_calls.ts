@@ -7,6 +7,7 @@ import {
   type Driver,
   graphMemAttribute,
   graphNodeType,
+  isArrayCopy,
   type KernelLaunch,
   memLocationType,
   streamCaptureStatus,
@@ -19,6 +20,7 @@ import { addressOf, foreignBuffer } from "./native/host.ts";
 import { closeDescriptor, describeDescriptor, readAt } from "./native/shim/descriptors.ts";
 import { createMemoryFile } from "./native/shim/memory_files.ts";
 import { cString } from "./native/shim/shim.ts";
+import { arrayCopyParams } from "./texture_calls.ts";
 import {
   childGraphNodeParamsLayout,
   conditionalNodeParamsLayout,
@@ -260,7 +262,11 @@ export function graphCalls(cuda: DriverFunctions, { makeCurrent, check, placesOf
     },
     graphAddMemcpyNode(device, graph, dependencies, copy) {
       const context = contextOf(device);
-      const bytes = "width" in copy ? params.fillMemcpy3D(copy) : params.fillMemcpy(copy);
+      const bytes = "byteLength" in copy
+        ? params.fillMemcpy(copy)
+        : isArrayCopy(copy)
+        ? arrayCopyParams(copy)
+        : params.fillMemcpy3D(copy);
       const result = cuda.cuGraphAddMemcpyNode(out, graph, ...handles(dependencies), bytes, context);
       check(result, "cudaGraphAddMemcpyNode");
       return wordOut[0]!;

@@ -5,6 +5,7 @@
  * @module
  */
 import {
+  type ArrayCopy,
   type ArrayDescriptor,
   arrayFormat,
   type ArrayPlace,
@@ -76,34 +77,9 @@ const out = new Uint8Array(handleOut.buffer);
 export function textureCalls(cuda: DriverFunctions, { makeCurrent, check }: DriverServices): TextureCalls {
   const copyParams = newStruct(memcpy3DLayout.byteLength);
   return {
-    memcpy3DArrayAsync(device, { source, destination, width, height, depth }, stream) {
+    memcpy3DArrayAsync(device, copy, stream) {
       makeCurrent(device);
-      const from = endOf(source), to = endOf(destination);
-      writeStruct(memcpy3DLayout, copyParams.view, {
-        values: {
-          srcXInBytes: from.x,
-          srcY: from.y,
-          srcZ: from.z,
-          srcMemoryType: from.type,
-          srcHost: from.host,
-          srcDevice: from.device,
-          srcArray: from.array,
-          srcPitch: from.pitch,
-          srcHeight: from.rows,
-          dstXInBytes: to.x,
-          dstY: to.y,
-          dstZ: to.z,
-          dstMemoryType: to.type,
-          dstHost: to.host,
-          dstDevice: to.device,
-          dstArray: to.array,
-          dstPitch: to.pitch,
-          dstHeight: to.rows,
-          WidthInBytes: width,
-          Height: height,
-          Depth: depth,
-        },
-      });
+      writeArrayCopy(copyParams.view, copy);
       check(cuda.cuMemcpy3DAsync_v2(copyParams.bytes, stream), "cudaMemcpy3DAsync");
     },
     arrayCreate(device, descriptor) {
@@ -150,6 +126,42 @@ export function textureCalls(cuda: DriverFunctions, { makeCurrent, check }: Driv
       check(cuda.cuSurfObjectDestroy(surface), "cudaDestroySurfaceObject");
     },
   };
+}
+
+/** Returns a `CUDA_MEMCPY3D` for a copy with an array at one end at least. */
+export function arrayCopyParams(copy: ArrayCopy): Uint8Array<ArrayBuffer> {
+  const { bytes, view } = newStruct(memcpy3DLayout.byteLength);
+  writeArrayCopy(view, copy);
+  return bytes;
+}
+
+function writeArrayCopy(view: DataView, { source, destination, width, height, depth }: ArrayCopy): void {
+  const from = endOf(source), to = endOf(destination);
+  writeStruct(memcpy3DLayout, view, {
+    values: {
+      srcXInBytes: from.x,
+      srcY: from.y,
+      srcZ: from.z,
+      srcMemoryType: from.type,
+      srcHost: from.host,
+      srcDevice: from.device,
+      srcArray: from.array,
+      srcPitch: from.pitch,
+      srcHeight: from.rows,
+      dstXInBytes: to.x,
+      dstY: to.y,
+      dstZ: to.z,
+      dstMemoryType: to.type,
+      dstHost: to.host,
+      dstDevice: to.device,
+      dstArray: to.array,
+      dstPitch: to.pitch,
+      dstHeight: to.rows,
+      WidthInBytes: width,
+      Height: height,
+      Depth: depth,
+    },
+  });
 }
 
 function newStruct(byteLength: number): { readonly bytes: Uint8Array<ArrayBuffer>; readonly view: DataView } {

@@ -397,6 +397,11 @@ export interface ArrayCopy {
   readonly depth: number;
 }
 
+/** Whether one end of a copy of rows at least is an array. */
+export function isArrayCopy(copy: PitchedCopy | ArrayCopy): copy is ArrayCopy {
+  return "array" in copy.source || "array" in copy.destination;
+}
+
 /** What a texture reads, as in `CUDA_RESOURCE_DESC`. */
 export type TextureResource =
   | { readonly array: bigint }
@@ -1090,12 +1095,12 @@ export interface Driver {
     launch: KernelLaunch,
     attributes?: LaunchAttributes,
   ): bigint;
-  /** Adds a node that copies a range, or rows. */
+  /** Adds a node that copies a range, or rows, or rows with an array at one end at least. */
   graphAddMemcpyNode(
     device: number,
     graph: bigint,
     dependencies: readonly bigint[],
-    copy: GraphCopy | PitchedCopy,
+    copy: GraphCopy | PitchedCopy | ArrayCopy,
   ): bigint;
   graphAddMemsetNode(device: number, graph: bigint, dependencies: readonly bigint[], fill: GraphFill): bigint;
   graphAddEmptyNode(graph: bigint, dependencies: readonly bigint[]): bigint;

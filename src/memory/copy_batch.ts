@@ -22,6 +22,8 @@ import {
   whatIs,
 } from "../support/validation.ts";
 import { allocationOf, type DeviceBuffer } from "./device_buffer.ts";
+import { type ArrayCopyEnd, enqueueArrayCopy } from "./arrays/array_copies.ts";
+import { checkArrayEnds, CudaArray, stateOfArray } from "./arrays/cuda_array.ts";
 import { driverLocation, type MemoryLocation } from "./managed/memory_location.ts";
 import { PitchedArray, placeOfRows, sessionOfRows, sizeText } from "./pitched_array.ts";
 import { checkCopyBetween } from "./transfers/elements.ts";
@@ -52,10 +54,10 @@ export interface CopyAttributes {
 
 /** One copy of a batch. */
 export interface BatchCopy extends CopyAttributes {
-  /** What to copy: memory of a device, page-locked memory, or rows in either. */
-  source: DeviceBuffer | HostBuffer | PitchedArray;
-  /** Where to copy it: memory of the same size. */
-  target: DeviceBuffer | HostBuffer | PitchedArray;
+  /** What to copy: memory of a device, page-locked memory, rows in either, or an array. */
+  source: DeviceBuffer | HostBuffer | PitchedArray | CudaArray;
+  /** Where to copy it: memory of the same size. An array is copied as by its `copyFrom` and `copyTo`. */
+  target: DeviceBuffer | HostBuffer | PitchedArray | CudaArray;
 }
 
 const names = {
@@ -86,11 +88,16 @@ const orders: Readonly<Record<NonNullable<CopyAttributes["sourceAccessOrder"]>, 
 
 /** Memory that a copy reads or writes. */
 interface CopyEnd {
-  readonly place: RowsPlace;
+  readonly place: ArrayCopyEnd;
   /** The rows of a `PitchedArray` of more than one row; undefined for memory that is one row, or that can be any rows. */
   readonly shape: RowsShape | undefined;
   readonly byteLength: number;
   readonly type: TypedArrayConstructor<TypedArray> | undefined;
+}
+
+/** The same, in memory that is not an array. */
+interface RowsEnd extends CopyEnd {
+  readonly place: RowsPlace;
 }
 
 /** A copy that was checked. */
@@ -130,6 +137,10 @@ export function copyBatch(
     const batches = new Map<number, BatchedCopy[]>();
     for (const copy of checked) {
       const { source: { place: source, byteLength }, target: { place: target }, shape, attributes } = copy;
+      if ("array" in source || "array" in target) {
+        enqueue(session, stream, copy);
+        continue;
+      }
       const from = deviceOfRows(source), to = deviceOfRows(target);
       const isOfOneDevice = from === undefined || to === undefined || from === to;
       if (!isOneCall || shape !== undefined || !isOfOneDevice) {
@@ -147,9 +158,11 @@ export function copyBatch(
     throw cannot(`copy a batch of ${countOf(checked.length, "copy")} on device ${stream.device.ordinal}`, error);
   } finally {
     // Of a batch that fails, CUDA may have enqueued a part.
-    for (const { source: { place: source }, target: { place: target } } of checked) {
-      if (!("bytes" in source)) source.allocation.noteUse(stream);
-      if (!("bytes" in target)) target.allocation.noteUse(stream);
+    for (const { source, target } of checked) {
+      for (const { place } of [source, target]) {
+        if ("array" in place) place.array.noteUse(stream);
+        else if (!("bytes" in place)) place.allocation.noteUse(stream);
+      }
     }
   }
 }
@@ -161,11 +174,15 @@ function memoryOf(place: RowsPlace, byteLength: number): bigint | Uint8Array {
 /** Enqueues one copy. */
 function enqueue(session: Session, stream: CudaStream, { source, target, shape }: CheckedCopy): void {
   const size = shape ?? { width: source.byteLength, height: 1, depth: 1 };
-  enqueueRows(session, rowsOf(source, size), rowsOf(target, size), { size, stream });
+  const from = rowsOf(source, size), to = rowsOf(target, size);
+  if ("array" in from || "array" in to) enqueueArrayCopy(session, from, to, { size, stream });
+  else enqueueRows(session, from, to, { size, stream });
 }
 
 /** Returns an end as rows of a size: memory that can be any rows has no gaps. */
-function rowsOf({ place, shape }: CopyEnd, size: RowsShape): RowsPlace {
+function rowsOf(end: RowsEnd, size: RowsShape): RowsPlace;
+function rowsOf(end: CopyEnd, size: RowsShape): ArrayCopyEnd;
+function rowsOf({ place, shape }: CopyEnd, size: RowsShape): ArrayCopyEnd {
   return shape === undefined ? { ...place, ...withoutGaps(size) } : place;
 }
 
@@ -235,6 +252,9 @@ function checkCopy(
   let hasMore = false;
   for (const name in copy) hasMore ||= name !== "source" && name !== "target";
   if (hasMore) checkOptions(copy, copyOptions);
+  if (copy.source instanceof CudaArray || copy.target instanceof CudaArray) {
+    return checkCopyOfArray(session, copy, hasMore ? readAttributes(copy) : readAttributes());
+  }
   const source = endOf(session, copy.source, "source", index);
   const target = endOf(session, copy.target, "target", index);
   const { shape: from } = source, { shape: to } = target;
@@ -258,12 +278,25 @@ function checkCopy(
   const { size, ends } = simplifiedRows(shape, [rowsOf(source, shape), rowsOf(target, shape)] as const);
   if (size.height === 1 && size.depth === 1) return { source, target, shape: undefined, attributes };
   const places = [source, target].map((end, place) => ({ ...end, place: { ...end.place, ...ends[place as 0 | 1] } }));
-  const [first, second] = places.map((end) => ({ ...end, shape: size })) as [CopyEnd, CopyEnd];
+  const [first, second] = places.map((end) => ({ ...end, shape: size })) as [RowsEnd, RowsEnd];
   checkRowsOverlap(first.place, second.place, size);
   return { source: first, target: second, shape: size, attributes };
 }
 
-function endOf(session: Session, end: BatchCopy["source"], role: "source" | "target", index: number): CopyEnd {
+function checkCopyOfArray(
+  session: Session,
+  { source, target }: BatchCopy,
+  attributes: BatchAttributes,
+): CheckedCopy {
+  const array = source instanceof CudaArray ? source : target as CudaArray;
+  if (stateOfArray(array).session !== session) throw errorOfAnotherCuda("copy an array");
+  const { from, to, size } = checkArrayEnds(source, target);
+  const byteLength = size.width * size.height * size.depth;
+  const ofCopy = { shape: size, byteLength, type: undefined };
+  return { source: { ...ofCopy, place: from }, target: { ...ofCopy, place: to }, shape: size, attributes };
+}
+
+function endOf(session: Session, end: BatchCopy["source"], role: "source" | "target", index: number): RowsEnd {
   const allocation = allocationOf(end as unknown);
   if (allocation !== undefined) {
     if (allocation.session !== session) throw errorOfAnotherCuda("copy to or from a buffer");
@@ -291,7 +324,7 @@ function endOf(session: Session, end: BatchCopy["source"], role: "source" | "tar
   }
   const advice = ArrayBuffer.isView(end as unknown)
     ? "use copyFrom or read for a typed array"
-    : "give a DeviceBuffer, a HostBuffer or a PitchedArray";
+    : "give a DeviceBuffer, a HostBuffer, a PitchedArray or a CudaArray";
   throw new TypeError(
     `Cannot use ${whatIs(end, "DeviceBuffer", "HostBuffer")} as the ${role} of copy ${index}: ${advice}`,
   );
@@ -318,12 +351,13 @@ function areInOrder(copies: readonly CheckedCopy[]): boolean {
   return written !== read || readEnd <= firstWritten || writtenEnd <= readBegin;
 }
 
-/** Returns what the offsets of `beginOf` count in: the addresses of devices, or a buffer in host memory. */
-function memoryKey(place: RowsPlace): ArrayBufferLike | undefined {
-  return "bytes" in place ? place.bytes.buffer : undefined;
+/** Returns what the offsets of `beginOf` count in: the addresses of devices, a buffer in host memory, or an array. */
+function memoryKey(place: ArrayCopyEnd): object | undefined {
+  return "array" in place ? place.array : "bytes" in place ? place.bytes.buffer : undefined;
 }
 
-function beginOf(place: RowsPlace): number {
+function beginOf(place: ArrayCopyEnd): number {
+  if ("array" in place) return 0;
   return "bytes" in place ? place.bytes.byteOffset : Number(place.address);
 }
 
@@ -340,6 +374,10 @@ function checkSeparate(copies: readonly CheckedCopy[]): void {
       const key = memoryKey(place), start = beginOf(place);
       let ofMemory = ranges.get(key);
       if (ofMemory === undefined) ranges.set(key, ofMemory = []);
+      if ("array" in place) {
+        ofMemory.push({ begin: 0, end: 1, isWrite: place === target.place, copy });
+        continue;
+      }
       for (let z = 0; z < size.depth; z++) {
         for (let y = 0; y < size.height; y++) {
           const begin = start + offsetOf({ x: 0, y, z }, place);

@@ -22,6 +22,7 @@ const surfacePtx = (instruction: string) =>
 
 /** What the programs use. Each operation runs on a stream. */
 interface Use {
+  copyInGraph(stream: CudaStream): void;
   copy(stream: CudaStream): void;
   readTexture(stream: CudaStream): void;
   loadSurface(stream: CudaStream): void;
@@ -40,6 +41,8 @@ const programs: readonly Program[] = [
   ["storeSurface", "readTexture", "array", true],
   ["loadSurface", "storeSurface", "array", true],
   ["loadSurface", "readTexture", "array", false],
+  ["copyInGraph", "readTexture", "array", true],
+  ["loadSurface", "copyInGraph", "array", true],
 ];
 
 async function reportsOf([first, second, kind]: Program, isOrdered: boolean): Promise<string[]> {
@@ -66,9 +69,13 @@ async function reportsOf([first, second, kind]: Program, isOrdered: boolean): Pr
   using results = pool.allocateArray(Uint32Array, 8, a);
   // Each stream has results of its own.
   const resultsOn = (stream: CudaStream) => stream === a ? results.subarray(0, 4) : results.subarray(4, 8);
+  using graph = gpu.createGraph();
+  graph.addCopy(texels, array);
+  using exec = graph.instantiate();
   gpu.synchronize();
   const one = { grid: 1, block: 1 };
   const use: Use = {
+    copyInGraph: (stream) => exec.launch(stream),
     copy: (stream) => source.copyFrom(texels, stream),
     readTexture: (stream) => reader.kernel("read").launch({ ...one, stream }, resultsOn(stream), texture, operands, 1),
     loadSurface: (stream) => loader.kernel("use").launch({ ...one, stream }, surface),

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { ArrayPlace, PitchedMemory } from "../../driver.ts";
+import type { ArrayCopy, ArrayPlace, PitchedMemory } from "../../driver.ts";
 import { type CudaStream, progressOf } from "../../objects/streams/cuda_stream.ts";
 import type { Session } from "../../session.ts";
 import { waitUntil } from "../../support/waiting/waiting.ts";
@@ -37,6 +37,11 @@ interface CopyOptions {
   readonly stream: CudaStream;
 }
 
+/** Returns the copy that a driver makes. */
+export function driverArrayCopy(from: ArrayCopyEnd, to: ArrayCopyEnd, size: RowsShape): ArrayCopy {
+  return { source: driverEnd(from, size), destination: driverEnd(to, size), ...size };
+}
+
 function driverEnd(end: ArrayCopyEnd, size: RowsShape): PitchedMemory | ArrayPlace {
   if ("array" in end) return { array: end.array.handle, x: end.x, y: end.y, z: end.z };
   const { pitch, slicePitch } = end;
@@ -51,8 +56,7 @@ export function enqueueArrayCopy(
   to: ArrayCopyEnd,
   { size, stream }: CopyOptions,
 ): void {
-  const copy = { source: driverEnd(from, size), destination: driverEnd(to, size), ...size };
-  session.driver.memcpy3DArrayAsync(stream.device.ordinal, copy, stream.unsafeHandle);
+  session.driver.memcpy3DArrayAsync(stream.device.ordinal, driverArrayCopy(from, to, size), stream.unsafeHandle);
   const capture = session.captures.isActive ? session.captures.of(stream.unsafeHandle) : undefined;
   for (const end of [from, to]) {
     if ("array" in end) {

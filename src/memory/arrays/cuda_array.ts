@@ -89,6 +89,24 @@ export interface ArrayState {
 /** Returns what the library knows of an array. Throws if it was disposed. */
 export let stateOfArray: (array: CudaArray) => ArrayState;
 
+/** A checked copy with an array at one end at least. */
+export interface CheckedArrayCopy {
+  readonly from: ArrayCopyEnd;
+  readonly to: ArrayCopyEnd;
+  readonly size: RowsShape;
+}
+
+/** What is copied from an array, or to one. */
+type ArrayCopyOther = DeviceBuffer | HostBuffer | PitchedArray<TypedArray> | CudaArray;
+
+/**
+ * Checks a copy of all of an array, or of memory of its size or of other rows from its first element on. One end at
+ * least is an array.
+ */
+export let checkArrayEnds: (source: ArrayCopyOther, target: ArrayCopyOther) => CheckedArrayCopy;
+/** Checks a copy of the elements of a typed array to all of an array. */
+export let checkElementsForArray: (source: TypedArray, target: CudaArray) => { to: PlaceInArray; size: RowsShape };
+
 /**
  * Memory for textures and surfaces, in a layout of CUDA's own. It has no address and cannot be shared with other
  * processes. Comes from `CudaDevice.createArray`.
@@ -131,6 +149,12 @@ export class CudaArray implements Disposable {
     stateOfArray = (array) => {
       array.#checkUsable();
       return { session: array.#session, memory: array.#memory, shape: array.#shape };
+    };
+    checkArrayEnds = (source, target) =>
+      target instanceof CudaArray ? target.#endsFrom(source, [0, 0, 0]) : (source as CudaArray).#endsTo(target);
+    checkElementsForArray = (source, target) => {
+      target.#checkUsable();
+      return target.#endFromElements(source, [0, 0, 0]);
     };
     printAs(this, "CudaArray", (array) => {
       const { format, channels, device } = array;
@@ -237,18 +261,27 @@ export class CudaArray implements Disposable {
     const { stream: given, origin: givenOrigin = [0] } = checkedOptions(options, copyFromOptions);
     const origin = checkedExtents(givenOrigin, 0, "the origin of a copy");
     const stream = this.#checkedStream(given, copyFromOptions);
-    const to = this.#placeAt(origin);
     const action = `copy to ${this.#text()}`;
     if (ArrayBuffer.isView(source) && !(source instanceof DataView)) {
-      checkChannelType(this.format, source.constructor as TypedArrayConstructor<TypedArray>, "copy from");
-      checkNotTransferred(source);
-      const size = this.#restFrom(origin, source.byteLength);
+      const { to, size } = this.#endFromElements(source as TypedArray, origin);
       const bytes = new Uint8Array(source.buffer as ArrayBuffer, source.byteOffset, source.byteLength);
       return attempt(action, () => enqueueBytes(this.#session, bytes, to, { size, stream }));
     }
+    const { from, to, size } = this.#endsFrom(source as ArrayCopyOther, origin);
+    attempt(action, () => enqueueArrayCopy(this.#session, from, to, { size, stream }));
+  }
+
+  #endFromElements(source: TypedArray, origin: Required<Origin>): { to: PlaceInArray; size: RowsShape } {
+    checkChannelType(this.format, source.constructor as TypedArrayConstructor<TypedArray>, "copy from");
+    checkNotTransferred(source);
+    return { to: this.#placeAt(origin), size: this.#restFrom(origin, source.byteLength) };
+  }
+
+  #endsFrom(source: ArrayCopyOther, origin: Required<Origin>): CheckedArrayCopy {
+    this.#checkUsable();
     const { end, size } = this.#endOf(source, (byteLength) => this.#restFrom(origin, byteLength));
     this.#checkInside(origin, size);
-    attempt(action, () => enqueueArrayCopy(this.#session, end, to, { size, stream }));
+    return { from: end, to: this.#placeAt(origin), size };
   }
 
   /**
@@ -269,6 +302,12 @@ export class CudaArray implements Disposable {
     if (ArrayBuffer.isView(target)) {
       throw new TypeError(`Cannot copy an array to ${whatIs(target, "HostBuffer")}: use read for a typed array`);
     }
+    const { from, to, size } = this.#endsTo(target);
+    attempt(`copy ${this.#text()}`, () => enqueueArrayCopy(this.#session, from, to, { size, stream }));
+  }
+
+  #endsTo(target: ArrayCopyOther): CheckedArrayCopy {
+    this.#checkUsable();
     const whole = this.#size();
     const { end, size } = this.#endOf(target, (byteLength) => this.#restFrom([0, 0, 0], byteLength));
     if (size.width !== whole.width || size.height !== whole.height || size.depth !== whole.depth) {
@@ -279,8 +318,7 @@ export class CudaArray implements Disposable {
       }
       this.#checkInside([0, 0, 0], size);
     }
-    const from = this.#placeAt([0, 0, 0]);
-    attempt(`copy ${this.#text()}`, () => enqueueArrayCopy(this.#session, from, end, { size: whole, stream }));
+    return { from: this.#placeAt([0, 0, 0]), to: end, size: whole };
   }
 
   /**

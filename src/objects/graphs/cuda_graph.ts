@@ -2,6 +2,7 @@ import { graphInstantiateFlags } from "../../driver.ts";
 import type { Allocation } from "../../memory/allocation.ts";
 import { placeIn } from "../../memory/pools/pool_contents.ts";
 import type { DeviceBuffer } from "../../memory/device_buffer.ts";
+import type { CudaArray } from "../../memory/arrays/cuda_array.ts";
 import type { PitchedArray } from "../../memory/pitched_array.ts";
 import type { MemoryPool } from "../../memory/pools/memory_pool.ts";
 import type { HostBuffer } from "../../memory/transfers/host_buffer.ts";
@@ -254,14 +255,14 @@ export class CudaGraph<Arguments extends GraphArguments = Record<never, never>> 
    * `DeviceArray.copyFrom`.
    *
    * @param source The bytes of a typed array or an ArrayBuffer are taken now, and kept by the graph. Other memory is read
-   * by each launch. Rows are copied to rows of the same size.
+   * by each launch. Rows are copied to rows of the same size. An array is copied as by its `copyFrom` and `copyTo`.
    * @see https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__GRAPH.html
    * @throws {RangeError} If the source has no bytes, does not fit, or overlaps the target
    * @throws {ReferenceError} If a buffer was freed
    */
   addCopy(
-    source: DeviceBuffer | HostBuffer | PitchedArray | ArrayBufferView | ArrayBuffer,
-    target: DeviceBuffer | HostBuffer | PitchedArray,
+    source: DeviceBuffer | HostBuffer | PitchedArray | CudaArray | ArrayBufferView | ArrayBuffer,
+    target: DeviceBuffer | HostBuffer | PitchedArray | CudaArray,
     options: NodeOptions = {},
   ): GraphNode {
     return addCopy(this.#parts, source, target, options);

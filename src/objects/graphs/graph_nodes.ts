@@ -5,6 +5,8 @@
  */
 import { conditionalNodeType, type GraphCopy, type GraphFill, memAccessFlags, memLocationType } from "../../driver.ts";
 import type { Allocation } from "../../memory/allocation.ts";
+import { type ArrayCopyEnd, driverArrayCopy } from "../../memory/arrays/array_copies.ts";
+import { checkArrayEnds, checkElementsForArray, CudaArray, stateOfArray } from "../../memory/arrays/cuda_array.ts";
 import {
   checkByte,
   checkHostSource,
@@ -201,12 +203,13 @@ function dividedOptions(
 /** Adds a node that copies. */
 export function addCopy(
   parts: GraphParts,
-  source: DeviceBuffer | HostBuffer | PitchedArray | ArrayBufferView | ArrayBuffer,
-  target: DeviceBuffer | HostBuffer | PitchedArray,
+  source: DeviceBuffer | HostBuffer | PitchedArray | CudaArray | ArrayBufferView | ArrayBuffer,
+  target: DeviceBuffer | HostBuffer | PitchedArray | CudaArray,
   options: NodeOptions,
 ): GraphNode {
   const { session } = parts;
   checkOptions(options, optionsOfNode("a copy"));
+  if (source instanceof CudaArray || target instanceof CudaArray) return addCopyOfArray(parts, source, target, options);
   if (target instanceof PitchedArray) return addCopyOfRows(parts, source, target, options);
   if (source instanceof PitchedArray) {
     throw new TypeError(
@@ -224,6 +227,52 @@ export function addCopy(
       add: (graph, dependencies) => session.driver.graphAddMemcpyNode(ordinal, graph, dependencies, copy),
     });
   });
+}
+
+/** Adds a node that copies from or to an array. */
+function addCopyOfArray(
+  parts: GraphParts,
+  source: DeviceBuffer | HostBuffer | PitchedArray | CudaArray | ArrayBufferView | ArrayBuffer,
+  target: DeviceBuffer | HostBuffer | PitchedArray | CudaArray,
+  options: NodeOptions,
+): GraphNode {
+  const { session } = parts;
+  const array = target instanceof CudaArray ? target : source as CudaArray;
+  if (stateOfArray(array).session !== session) throw errorOfAnotherCuda("copy an array");
+  return withUses((uses) => {
+    const copy = parts.root.build(() => {
+      const isElements = ArrayBuffer.isView(source) && !(source instanceof DataView) && target instanceof CudaArray;
+      if (isElements) {
+        const { to, size } = checkElementsForArray(source as TypedArray, target);
+        const bytes = keptBytes(session, bytesOf(source), uses);
+        keepEnd(to, uses);
+        return driverArrayCopy({ ...withoutGaps(size), bytes }, to, size);
+      }
+      const { from, to, size } = checkArrayEnds(source as PitchedArray, target);
+      for (const end of [from, to]) keepEnd(end, uses);
+      for (const other of [source, target]) useEnd(other, uses);
+      return driverArrayCopy(from, to, size);
+    });
+    const { ordinal } = array.device;
+    return addNode(parts, {
+      what: `a copy of ${countOf(copy.width * copy.height * copy.depth, "byte")}`,
+      options,
+      uses,
+      add: (graph, dependencies) => session.driver.graphAddMemcpyNode(ordinal, graph, dependencies, copy),
+    });
+  });
+}
+
+/** Keeps an array at one end of a copy. */
+function keepEnd(end: ArrayCopyEnd, uses: GraphResources): void {
+  if ("array" in end) uses.keep(end.array, () => end.array.hold());
+}
+
+/** Adds the memory at one end of a copy to what a node uses. */
+function useEnd(end: unknown, uses: GraphResources): void {
+  if (end instanceof PitchedArray) useRows(end, uses);
+  else if (end instanceof HostBuffer) uses.hostMemory.add(lifetimeOfHost(end));
+  else if (end instanceof DeviceBuffer) use(end, uses);
 }
 
 /** Adds a node that copies rows, or the elements of a typed array to rows. */

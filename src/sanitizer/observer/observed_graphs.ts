@@ -5,10 +5,12 @@
  * @module
  */
 import {
+  type ArrayCopy,
   type Driver,
   externalEvent,
   type GraphCopy,
   type GraphFill,
+  isArrayCopy,
   type KernelLaunch,
   type PitchedCopy,
 } from "../../driver.ts";
@@ -20,6 +22,7 @@ import { type CallName, effectsOf } from "../../call_effects.ts";
 import { accessesOfRows, rangesOf } from "./device_memory.ts";
 import { type GraphShape, type ObservedNode, type OrderedNode, planOf } from "./graph_plan.ts";
 import type { ObservedHostMemory } from "./host_memory.ts";
+import type { ObservedTextures } from "./textures.ts";
 import type { ObservedKernels } from "./kernels.ts";
 import type { ObservedEvents, ObservedWork } from "./observed_events.ts";
 import type { ObservedStreams } from "./observed_streams.ts";
@@ -31,6 +34,7 @@ interface ObservedGraphsParts {
   readonly events: ObservedEvents;
   readonly kernels: ObservedKernels;
   readonly hostMemory: ObservedHostMemory;
+  readonly textures: ObservedTextures;
 }
 
 /** An executable graph. */
@@ -104,6 +108,8 @@ export class ObservedGraphs {
         return this.#kernel(parameters[0] as KernelLaunch);
       case "memcpy3DPeerAsync":
         return this.#copyOfRows(first as PitchedCopy);
+      case "memcpy3DArrayAsync":
+        return this.#copyOfArray(first as ArrayCopy);
       case "eventRecordWithFlags":
         return third === externalEvent ? eventNode("record", first as bigint) : undefined;
       case "streamWaitEvent":
@@ -157,6 +163,15 @@ export class ObservedGraphs {
     return { name: "copy", effect: { kind: "access", accesses } };
   }
 
+  #copyOfArray(copy: ArrayCopy): Described {
+    const { textures } = this.#parts;
+    const accesses = [
+      ...textures.accessesOfEnd("read", copy.source, copy),
+      ...textures.accessesOfEnd("write", copy.destination, copy),
+    ];
+    return { name: "copy", effect: { kind: "access", accesses } };
+  }
+
   #fill({ address, elementSize, width, height, pitch }: GraphFill): Described {
     const size = { width: elementSize * width, height, depth: 1 };
     const accesses = rangesOf(
@@ -180,7 +195,11 @@ export class ObservedGraphs {
       graphAddMemcpyNode: (device, graph, dependencies, copy) =>
         this.#add(
           driver.graphAddMemcpyNode(device, graph, dependencies, copy),
-          "width" in copy ? this.#copyOfRows(copy) : this.#copy(copy),
+          "byteLength" in copy
+            ? this.#copy(copy)
+            : isArrayCopy(copy)
+            ? this.#copyOfArray(copy)
+            : this.#copyOfRows(copy),
         ),
       graphAddMemsetNode: (device, graph, dependencies, fill) =>
         this.#add(driver.graphAddMemsetNode(device, graph, dependencies, fill), this.#fill(fill)),

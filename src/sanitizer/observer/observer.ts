@@ -68,7 +68,7 @@ export class Observer {
     const textures = new ObservedTextures(work, hostMemory);
     const kernels = new ObservedKernels(driver, options, { reports, work, hostMemory, textures });
     const events = this.#events = new ObservedEvents(streams, work);
-    this.#graphs = new ObservedGraphs(driver, { streams, work, events, kernels, hostMemory });
+    this.#graphs = new ObservedGraphs(driver, { streams, work, events, kernels, hostMemory, textures });
     this.#calls = {
       ...streams.calls(driver),
       ...this.#events.calls(driver),

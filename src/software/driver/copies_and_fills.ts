@@ -13,6 +13,7 @@ import {
   type GraphCopy,
   type GraphFill,
   graphNodeType,
+  isArrayCopy,
   memAccessFlags,
   type PitchedCopy,
   type PitchedMemory,
@@ -202,21 +203,21 @@ class Copies {
   }
 
   /** Enqueues a copy of rows of which one end at least is an array. Reads and writes host memory as `copyRows` does. */
-  copyRowsOfArray(
-    stream: Stream,
-    { to, from }: ArrayCopyEnds,
-    copy: Pick<ArrayCopy, "width" | "height" | "depth">,
-  ): void {
+  copyRowsOfArray(stream: Stream, { to, from }: ArrayCopyEnds, copy: RowsSize): void {
     const isPageable = ({ host }: ArrayCopyEnd) => host !== undefined && !this.#hostMemory.isLocked(host);
     const isRead = stream.capture === undefined && isPageable(from);
     const { bytes, release } = isRead ? this.readNow(from.bytes) : { bytes: from.bytes };
-    const operation = this.copyRowsOperation(to.bytes, bytes, {
+    const work = this.#core.submit(stream, this.arrayCopyOperation({ to, from: { ...from, bytes } }, copy, release));
+    if (work !== undefined && isPageable(to)) this.#core.scheduler.runUntil(() => work.done);
+  }
+
+  /** Returns the operation of a copy of rows of which one end at least is an array. */
+  arrayCopyOperation({ to, from }: ArrayCopyEnds, copy: RowsSize, release?: () => void): GraphOperation {
+    return this.copyRowsOperation(to.bytes, from.bytes, {
       copy: { ...copy, destination: to, source: from },
       release,
       ofProgram: [to, from].filter(({ isArray }) => !isArray).map(({ bytes }) => bytes),
     });
-    const work = this.#core.submit(stream, operation);
-    if (work !== undefined && isPageable(to)) this.#core.scheduler.runUntil(() => work.done);
   }
 
   /** Whether bytes lie in linear memory, which all threads share. */
@@ -290,6 +291,8 @@ class Copies {
   }
 }
 
+type RowsSize = Pick<ArrayCopy, "width" | "height" | "depth">;
+
 /** One end of a copy from or to an array. */
 interface ArrayCopyEnd extends RowDistances {
   readonly bytes: Uint8Array;
@@ -348,7 +351,7 @@ type CopyAndFillCalls = Pick<
 
 /** Returns the operations of copies and fills in graphs. */
 export interface NodeOperations {
-  copy(device: number, copy: GraphCopy | PitchedCopy, call: string): GraphOperation;
+  copy(device: number, copy: GraphCopy | PitchedCopy | ArrayCopy, call: string): GraphOperation;
   fill(device: number, fill: GraphFill, call: string): GraphOperation;
 }
 
@@ -443,6 +446,23 @@ export function copyAndFillCalls(
     return [...ofEnds, width, height, depth];
   };
 
+  /** Returns both ends of a copy from or to an array. */
+  const endsOfArrayCopy = (device: number, copy: ArrayCopy, call: string): ArrayCopyEnds => {
+    const { destination, source, width, height, depth } = copy;
+    const endOfArray = (end: PitchedMemory | ArrayPlace, flags: number): ArrayCopyEnd => {
+      if ("array" in end) {
+        const { level: { rowBytes, rows, slices }, bytes } = textures.placeOf(end, call);
+        const isInside = end.x + width <= rowBytes && end.y + height <= rows && end.z + depth <= slices;
+        if (!isInside) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+        return { bytes, isArray: true, host: undefined, pitch: rowBytes, rows };
+      }
+      const given = withDistances({ width, height, depth, destination: end, source: end }, call)!;
+      const bytes = rowsAt(given.source, given, { device, call, flags });
+      return { ...given.source, bytes, isArray: false, host: typeof end.memory === "bigint" ? undefined : end.memory };
+    };
+    return { to: endOfArray(destination, readWrite), from: endOfArray(source, read) };
+  };
+
   const calls: CopyAndFillCalls = {
     memcpy3DAsync(device, given, stream, onUninitialized) {
       const call = "cudaMemcpy3DAsync";
@@ -475,24 +495,11 @@ export function copyAndFillCalls(
       const from = rowsAt(copy.source, copy, { device: sourceDevice, call, flags: read }, rangeForPeerCopy);
       copies.copyRows(target, { to, from }, copy, { fixed: fixedOf(copy) });
     },
-    memcpy3DArrayAsync(device, { destination, source, width, height, depth }, stream) {
+    memcpy3DArrayAsync(device, copy, stream) {
       const call = "cudaMemcpy3DAsync";
       const target = streams.target(device, stream, call);
-      const size = { width, height, depth };
-      if (width * height * depth === 0) return;
-      const endOfArray = (end: PitchedMemory | ArrayPlace, flags: number): ArrayCopyEnd => {
-        if ("array" in end) {
-          const { level: { rowBytes, rows, slices }, bytes } = textures.placeOf(end, call);
-          const isInside = end.x + width <= rowBytes && end.y + height <= rows && end.z + depth <= slices;
-          if (!isInside) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
-          return { bytes, isArray: true, host: undefined, pitch: rowBytes, rows };
-        }
-        const copy = withDistances({ ...size, destination: end, source: end }, call)!;
-        const bytes = rowsAt(copy.source, copy, { device, call, flags });
-        return { ...copy.source, bytes, isArray: false, host: typeof end.memory === "bigint" ? undefined : end.memory };
-      };
-      const to = endOfArray(destination, readWrite), from = endOfArray(source, read);
-      copies.copyRowsOfArray(target, { to, from }, size);
+      if (copy.width * copy.height * copy.depth === 0) return;
+      copies.copyRowsOfArray(target, endsOfArrayCopy(device, copy, call), copy);
       devices.check(target.device, call);
     },
     memcpyBatchAsync(device, batch, stream) {
@@ -597,7 +604,12 @@ export function copyAndFillCalls(
   const nodes: NodeOperations = {
     copy(device, given, call) {
       devices.check(device, call);
-      if ("width" in given) {
+      if (!("byteLength" in given) && isArrayCopy(given)) {
+        if (given.width * given.height * given.depth === 0) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+        const ends = endsOfArrayCopy(device, given, call);
+        return { ...copies.arrayCopyOperation(ends, given), fixed: [given] };
+      }
+      if (!("byteLength" in given)) {
         const copy = withDistances(given, call) ?? fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
         const to = rowsAt(copy.destination, copy, { device, call, flags: readWrite });
         const from = rowsAt(copy.source, copy, { device, call, flags: read });

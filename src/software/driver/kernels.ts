@@ -21,7 +21,7 @@ import { LaunchChecks, RunningChecks } from "../execution/checks/launch_checks.t
 import { checkedLaunch, type CheckedWork, type PredictedAccesses } from "../execution/launching/kernel_launch.ts";
 import {
   clusterOf,
-  extentsOf,
+  extentsOfLaunch,
   kernelAttribute,
   type LaunchConfiguration,
   launchOf,
@@ -248,7 +248,7 @@ export class Kernels {
         const call = "cuOccupancyMaxActiveClusters";
         devices.checkAlive(call);
         const loaded = this.#kernel(launch.kernel, call);
-        const { grid, block: [x, y, z] } = extentsOf(loaded, launch);
+        const { grid, block: [x, y, z] } = extentsOfLaunch(loaded, launch);
         const cluster = clusterOf(loaded, { attributes, call, grid });
         const { sharedMemoryBytes } = launch;
         const blocks = multiProcessorCount * occupancyOf(loaded, { blockSize: x * y * z, sharedMemoryBytes });
@@ -308,7 +308,7 @@ export class Kernels {
     core.ensureBoundsTable(device, call);
     const { onAccesses, onFindings, isRaceFree: races = false, hasUniformBarriers: barriers = false } = observation;
     const accesses = this.#accessesOf(observation);
-    const { grid, block } = extentsOf(loaded, launch);
+    const { grid, block } = extentsOfLaunch(loaded, launch);
     const configuration: LaunchConfiguration = {
       grid,
       cluster: clusterOf(loaded, { attributes, call, grid }),

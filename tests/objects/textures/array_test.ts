@@ -102,6 +102,83 @@ testOnEachDriver("a graph keeps the textures and arrays that its work uses", asy
   assertEquals(new Float32Array((await results.toTypedArray({ stream })).buffer)[0], 6);
 });
 
+testOnEachDriver("nodes of a graph copy arrays", async (cuda) => {
+  const gpu = cuda.device(0);
+  using stream = gpu.createStream();
+  using pool = gpu.createPool();
+  const first = gpu.createArray("f32", [6, 4]), second = gpu.createArray("f32", [6, 4]);
+  using buffer = pool.allocateArray(Float32Array, 24, stream);
+  using rows = pool.allocatePitched(Float32Array, [6, 4], stream);
+  using host = cuda.allocateHost(96);
+  using graph = gpu.createGraph();
+  const elements = ramp(24);
+  let last = graph.addCopy(elements, first);
+  elements.fill(-1);
+  const chain = [[first, second], [second, rows], [rows, first], [first, buffer], [buffer, second], [second, host]];
+  for (const [source, target] of chain) last = graph.addCopy(source!, target!, { dependencies: [last] });
+  assertEquals(last.type, "copy");
+  using exec = graph.instantiate();
+  // The graph keeps what it copies.
+  first[Symbol.dispose]();
+  second[Symbol.dispose]();
+  for (let launch = 0; launch < 2; launch++) {
+    new Float32Array(host.buffer, host.byteOffset, 24).fill(0);
+    exec.launch(stream);
+    await stream.finished();
+    assertEquals(new Float32Array(host.buffer, host.byteOffset, 24), ramp(24));
+  }
+  assertEquals(await rows.read(stream), ramp(24));
+  assertThrows(() => graph.addCopy(first, buffer), ReferenceError, "it was disposed");
+  using small = gpu.createArray("f32", [5, 4]);
+  assertThrows(() => graph.addCopy(buffer, small), RangeError, "Cannot copy 96 bytes: the array has 80");
+  assertThrows(() => graph.addCopy(new Int8Array(80), small), TypeError);
+});
+
+testOnEachDriver("a batch copies arrays", async (cuda) => {
+  const gpu = cuda.device(0);
+  using stream = gpu.createStream();
+  using pool = gpu.createPool();
+  using first = gpu.createArray("f32", [6, 4]);
+  using second = gpu.createArray("f32", [6, 4]);
+  using third = gpu.createArray("f32", [6, 4]);
+  using rows = pool.allocatePitched(Float32Array, [6, 4], stream);
+  using buffer = pool.allocateArray(Float32Array, 24, stream);
+  using target = pool.allocateArray(Float32Array, 24, stream);
+  const batch = [
+    { source: first, target: second },
+    { source: rows, target: third },
+    { source: buffer, target },
+  ];
+  const fill = (add: number) => {
+    for (const [memory, from] of [[first, 0], [rows, 100], [buffer, 200]] as const) {
+      memory.copyFrom(ramp(24).map((value) => value + from + add), stream);
+    }
+  };
+  const copied = async () =>
+    [
+      ...(await Promise.all([second, third].map((array) => array.read(Float32Array, stream)))),
+      await target.toTypedArray({ stream }),
+    ].map((elements) => elements[23]);
+  fill(0);
+  stream.copyBatch(batch);
+  assertEquals(await copied(), [23, 123, 223]);
+  using graph = stream.capture(() => stream.copyBatch(batch));
+  using exec = graph.instantiate();
+  assertEquals(graph.nodes.length, 3);
+  fill(1000);
+  exec.launch(stream);
+  assertEquals(await copied(), [1023, 1123, 1223]);
+  const wrong = (copies: Parameters<typeof stream.copyBatch>[0]) => () => stream.copyBatch(copies);
+  assertThrows(wrong([{ source: first, target: first }]), RangeError, "have bytes in common");
+  assertThrows(
+    wrong([{ source: first, target: second }, { source: second, target }]),
+    RangeError,
+    "copy 1 reads what copy 0 writes",
+  );
+  using small = gpu.createArray("f32", [5, 4]);
+  assertThrows(wrong([{ source: buffer, target: small }]), RangeError, "Cannot copy 96 bytes: the array has 80");
+});
+
 testOnEachDriver("what arrays and textures cannot be is refused before the driver", (cuda) => {
   const gpu = cuda.device(0);
   const refused = (action: () => unknown, message: string) => assertThrows(action, Error, message);

@@ -95,7 +95,7 @@ export function clusterOf(
  * Returns the grid of a launch in blocks, and its blocks in threads. With the directive `.blocksareclusters`, a launch
  * counts clusters, and may leave the size of blocks to the kernel by giving 1.
  */
-export function extentsOf(
+export function extentsOfLaunch(
   { kernel: { compiled } }: LoadedKernel,
   { gridX, gridY, gridZ, blockX, blockY, blockZ }: Pick<
     KernelLaunch,
