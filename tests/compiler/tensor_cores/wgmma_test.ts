@@ -65,8 +65,15 @@ test("products of a warpgroup with one accumulator are computed together, as one
       const descriptor = `add.u64 %db, %db, ${random.below(2)};`;
       return `${scale} ${descriptor} ${line} ${random.below(3) === 0 ? "wgmma.commit_group.sync.aligned;" : ""}`;
     });
-    const kernelWith = (separator: (index: number) => string) =>
-      kernel.replace(line, products.map((product, index) => `${separator(index)} ${product}`).join("\n"));
+    const kernelWith = (text: (product: string, index: number) => string) =>
+      kernel.replace(line, products.map(text).join("\n"));
+    // A product with the registers in another order, so that threads leave and take all of them. It is never executed.
+    const reversed = line.replace(/\{([^}]*)\}/, (_, list) => `{${list.split(", ").reverse().join(", ")}}`);
+    const used = /\{(%\w+)/.exec(line)![1]!;
+    const change = used.startsWith("%f") ? `neg.f32 ${used}, ${used};` : `xor.b32 ${used}, ${used}, 0x80008000;`;
+    const changes = products.map(() => random.below(4) === 0 ? `wgmma.wait_group.sync.aligned 0; ${change}` : "");
+    const apart = kernelWith((product, index) => `L${index}: ${product} ${changes[index]}`)
+      .replace("wgmma.commit_group", `setp.eq.u32 %p0, 0, 0; @%p0 bra SKIP; ${reversed} SKIP: wgmma.commit_group`);
     const source = allocate(4 * inputs);
     write(problemOf(form, "small", random), new Uint32Array(source.bytes.buffer, source.bytes.byteOffset, inputs));
     const run = (ptx: string) => {
@@ -77,9 +84,8 @@ test("products of a warpgroup with one accumulator are computed together, as one
       });
       return out.bytes.slice();
     };
-    const joined = kernelWith(() => "");
-    assertEquals(run(joined), run(kernelWith((index) => `L${index}:`)), products.join("\n"));
-    const { suspensions } = compilePtx(joined).kernels.get("product")!;
+    assertEquals(run(kernelWith((product, index) => `${product} ${changes[index]}`)), run(apart), apart);
+    const { suspensions } = compilePtx(kernelWith((product) => product)).kernels.get("product")!;
     const waits = suspensions!.filter(({ request }) => request.kind === "matrixProduct").length;
     assertEquals(waits, Math.ceil(products.length / mostWarpgroupProducts));
   }

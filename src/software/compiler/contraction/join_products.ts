@@ -6,7 +6,12 @@
  */
 import type { CompiledInstruction } from "../instructions/instruction_form.ts";
 import { batchedOperation, productBatch } from "../instructions/memory/matrix_products.ts";
-import { haveSameAccumulator, isJoinable, joinedProducts } from "../instructions/memory/warpgroup_products.ts";
+import {
+  haveSameAccumulator,
+  isJoinable,
+  joinedProducts,
+  residentLayouts,
+} from "../instructions/memory/warpgroup_products.ts";
 import { mostWarpgroupProducts } from "../tensor_cores/warpgroup_products.ts";
 import { fragmentBarriers } from "../instructions/memory/matrix_fragments.ts";
 import type { Effect } from "../../../ptx/instructions/instruction_traits.ts";
@@ -40,12 +45,11 @@ export function joinProducts(resolved: ResolvedKernel, { hasChecks }: { readonly
  * it may neither use the accumulator nor write what they read, so that all of them may be computed at the last one.
  */
 function joinOfWarpgroups(items: readonly Item[]): readonly Item[] {
-  const all = [...items];
+  const groups: (readonly number[])[] = [];
   let first: CompiledInstruction | undefined;
   let places: number[] = [];
   const finish = () => {
-    const joined = places.length > 1 ? joinedProducts(places.map((place) => all[place] as CompiledInstruction)) : [];
-    joined.forEach((product, index) => all[places[index]!] = product);
+    if (places.length > 0) groups.push(places);
     first = undefined;
     places = [];
   };
@@ -61,6 +65,18 @@ function joinOfWarpgroups(items: readonly Item[]): readonly Item[] {
     }
   });
   finish();
+  const all = [...items];
+  const isAlone = items.every((item) => item.kind === "label" || isJoinable(item) || !usesFragments(item));
+  const layouts = isAlone
+    ? residentLayouts(groups.flat().map((place) => items[place] as CompiledInstruction))
+    : undefined;
+  for (const group of groups) {
+    const members = group.map((place) => items[place] as CompiledInstruction);
+    const [accumulator] = members[0]!.operands;
+    const layout = accumulator?.kind === "vector" ? layouts?.get(accumulator.elements[0]!) : undefined;
+    if (layout === undefined && members.length === 1) continue;
+    joinedProducts(members, layout).forEach((product, index) => all[group[index]!] = product);
+  }
   return all;
 }
 
@@ -152,7 +168,11 @@ function planTogether(
 
 /** Whether an instruction uses the memory for fragments, but is in no batch. */
 function hasOtherFragments(item: Item): boolean {
-  return item.kind !== "label" && item.form.suspending?.fragmentBytes !== undefined && operationOf(item) === undefined;
+  return item.kind !== "label" && usesFragments(item) && operationOf(item) === undefined;
+}
+
+function usesFragments({ form }: CompiledInstruction): boolean {
+  return form.suspending?.fragmentBytes !== undefined;
 }
 
 /**

@@ -41,26 +41,49 @@ export const warpgroupPlaces = {
   a: 0,
   /** The fragment of eight columns of B. */
   b: 16,
-  /** The fragment of C and D. */
+  /** The first fragment of C and D. */
   accumulator: 32,
-  /** The operands of a product, which follow the accumulator for each product, from their beginning. */
+  /** The operands of a product, from their beginning. */
   operands: { a: 0, b: 16, metadata: 24, scale: 28, byteLength: 32 },
 } as const;
 
 /** The number of columns of B with which a product is computed at once. */
 const partColumns = 8;
 
+/** The shape and the formats of a product. */
+export type WarpgroupShape = Pick<WarpgroupProduct, "part" | "n">;
+
+/** Where the operands of products are in each thread's memory for fragments. */
+export interface WarpgroupLayout {
+  /** The offset of the fragment of C and D, in bytes. */
+  readonly accumulator: number;
+  /** The offset of the operands of the first product, in bytes. Those of the next ones follow. */
+  readonly operands: number;
+  /** Whether the accumulator stays there. If so, threads do not replace it by 0 for a product that does not add it. */
+  readonly isResident: boolean;
+}
+
+/** The size of a thread's fragment of C and D, in bytes. */
+export function accumulatorBytes({ part, n }: WarpgroupShape): number {
+  return n * (part.d === "f16" ? 1 : 2);
+}
+
+/** Returns the layout of products whose accumulator does not stay in the memory for fragments. */
+export function usualLayout(shape: WarpgroupShape): WarpgroupLayout {
+  const { accumulator } = warpgroupPlaces;
+  return { accumulator, operands: accumulator + accumulatorBytes(shape), isResident: false };
+}
+
 /** Returns the offset of the operands of the `index`-th product, in bytes. */
-export function placeOfOperands({ part, n }: Pick<WarpgroupProduct, "part" | "n">, index: number): number {
-  const { accumulator, operands } = warpgroupPlaces;
-  return accumulator + n * (part.d === "f16" ? 1 : 2) + index * operands.byteLength;
+export function placeOfOperands({ operands }: WarpgroupLayout, index: number): number {
+  return operands + index * warpgroupPlaces.operands.byteLength;
 }
 
 /** The maximum number of products that are computed together. */
 export const mostWarpgroupProducts = 8;
 
 /** Whether products with the same accumulator, of elements of this product's formats, can be computed together. */
-export function areJoined({ part }: Pick<WarpgroupProduct, "part">): boolean {
+export function areJoined({ part }: WarpgroupShape): boolean {
   return keepsAccumulators(part);
 }
 
@@ -71,12 +94,23 @@ export function areJoined({ part }: Pick<WarpgroupProduct, "part">): boolean {
  */
 export function warpgroupFunction(
   functions: WarpFunctions,
-  products: readonly WarpgroupProduct[],
-  checks: { readonly hasShadows: boolean; readonly checksRaces: boolean },
+  batch: WarpgroupBatch,
+  checks: WarpgroupChecks,
 ): number {
-  return functions.indexOf(`warpgroup ${JSON.stringify(products)}`, () => {
-    return new WarpgroupWriter(functions, products, checks).write();
+  return functions.indexOf(`warpgroup ${JSON.stringify(batch)}`, () => {
+    return new WarpgroupWriter(functions, batch, checks).write();
   });
+}
+
+/** Products that are computed together. */
+export interface WarpgroupBatch {
+  readonly products: readonly WarpgroupProduct[];
+  readonly layout: WarpgroupLayout;
+}
+
+interface WarpgroupChecks {
+  readonly hasShadows: boolean;
+  readonly checksRaces: boolean;
 }
 
 /** A product whose A has been converted. */
@@ -99,16 +133,18 @@ class WarpgroupWriter {
   readonly #f: FunctionWriter;
   readonly #functions: WarpFunctions;
   readonly #products: readonly WarpgroupProduct[];
-  readonly #checks: { readonly hasShadows: boolean; readonly checksRaces: boolean };
+  readonly #layout: WarpgroupLayout;
+  readonly #checks: WarpgroupChecks;
   readonly #space: number;
   /** The end of the converted operands in the workspace. */
   #end: number = workspace.operands;
 
   constructor(
     functions: WarpFunctions,
-    products: readonly WarpgroupProduct[],
-    checks: { readonly hasShadows: boolean; readonly checksRaces: boolean },
+    { products, layout }: WarpgroupBatch,
+    checks: WarpgroupChecks,
   ) {
+    this.#layout = layout;
     this.#f = new FunctionWriter(Array.from({ length: firstPlace + products.length }, () => "i32"));
     this.#functions = functions;
     this.#products = products;
@@ -124,7 +160,7 @@ class WarpgroupWriter {
     const prepared = this.#products.map((product, index) => this.#prepare(product, index));
     const accumulator = f.local();
     const { part, n } = this.#products[0]!;
-    code.i32(warpgroupPlaces.accumulator).set(accumulator);
+    code.i32(this.#layout.accumulator).set(accumulator);
     f.loop(n / partColumns, (group) => {
       if (keepsAccumulators(part)) this.#multiplyKept(prepared, { group, accumulator });
       else this.#multiplyFragments(prepared[0]!, { group, accumulator });
@@ -137,7 +173,7 @@ class WarpgroupWriter {
   #prepare(product: WarpgroupProduct, index: number): PreparedProduct {
     const { code } = this.#f;
     const { part, isShared } = product;
-    const operandsAt = placeOfOperands(product, index);
+    const operandsAt = placeOfOperands(this.#layout, index);
     const aAt = isShared ? warpgroupPlaces.a : operandsAt + warpgroupPlaces.operands.a;
     const prepared = { product, place: firstPlace + index, operandsAt, aAt };
     if (isShared) {
@@ -218,7 +254,7 @@ class WarpgroupWriter {
         pushMatrix(bAt).i32(0);
         this.#pushSource("b", prepared, () => code.get(group)).call(columnReader(this.#functions, columns)).set(bFlags);
       }
-      if (index > 0) {
+      if (index > 0 || this.#layout.isResident) {
         code.get(saved).memory("i32Load", fragmentsBegin + operandsAt + warpgroupPlaces.operands.scale);
         code.ops("i32Eqz").ifUnlikely();
         pushMatrix(from).i32(0).i32(matrixBytes).memoryFill().end();

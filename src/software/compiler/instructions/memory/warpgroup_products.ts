@@ -14,7 +14,11 @@ import { fragmentsBegin } from "../../tensor_cores/product_batches.ts";
 import { bitsOfFormat, type FloatFormat } from "../../tensor_cores/formats.ts";
 import type { FunctionEmitter } from "../../codegen/function_emitter.ts";
 import { type MatrixProduct, mostSelector } from "../../tensor_cores/matrix_products.ts";
-import type { ResolvedInstruction, ResolvedOperand } from "../../../../ptx/instructions/resolved_instruction.ts";
+import type {
+  Register,
+  ResolvedInstruction,
+  ResolvedOperand,
+} from "../../../../ptx/instructions/resolved_instruction.ts";
 import {
   type CompiledInstruction,
   type Emit,
@@ -25,12 +29,18 @@ import { constantOf } from "../integers/integer_instructions.ts";
 import { shadowOffset } from "../../../abi/addresses.ts";
 import { threadRecord } from "../../../abi/launch_record.ts";
 import { type ScalarType, typeNamed } from "../../../../ptx/instructions/scalar_types.ts";
+import { mostFragmentBytes } from "../../tensor_cores/workspace.ts";
 import {
+  accumulatorBytes,
   areJoined,
+  mostWarpgroupProducts,
   placeOfOperands,
+  usualLayout,
   warpgroupFunction,
+  type WarpgroupLayout,
   warpgroupPlaces,
   type WarpgroupProduct,
+  type WarpgroupShape,
 } from "../../tensor_cores/warpgroup_products.ts";
 
 const b32 = typeNamed("b32");
@@ -38,22 +48,40 @@ const b64 = typeNamed("b64");
 const predicate = typeNamed("pred");
 
 /** The lowering of `wgmma.mma_async`. */
-export const warpgroupProduct: SuspendingInstruction = loweringOf([]);
+export const warpgroupProduct: SuspendingInstruction = loweringOf([], { residents: new Map() });
+
+/** A layout, and the registers that stay in memory: see `SuspendingInstruction`. */
+interface ChosenLayout {
+  /** Default: the usual layout. */
+  readonly layout?: WarpgroupLayout;
+  readonly residents: ReadonlyMap<Register, number>;
+}
 
 /** The lowering of a product that is computed together with earlier ones, whose threads have left their operands. */
-function loweringOf(earlier: readonly CompiledInstruction[]): SuspendingInstruction {
-  const productsOf = (e: FunctionEmitter, i: ResolvedInstruction) =>
-    [...earlier, i].map((each) => operandsOf(e, each).product);
+function loweringOf(
+  earlier: readonly CompiledInstruction[],
+  { layout: chosen, residents }: ChosenLayout,
+): SuspendingInstruction {
+  const layoutOf = (i: ResolvedInstruction) => chosen ?? usualLayout(shapeOf(i));
+  const functionOf = (e: FunctionEmitter, i: ResolvedInstruction) => {
+    const products = [...earlier, i].map((each) => operandsOf(e, each).product);
+    return warpgroupFunction(e.warpFunctions, { products, layout: layoutOf(i) }, {
+      hasShadows: e.shadows !== undefined,
+      checksRaces: e.options.kernelChecks.has("race"),
+    });
+  };
   return {
     describe: () => ({ kind: "matrixProduct" }),
-    fragmentBytes: (i) => placeOfOperands(shapeOf(i), earlier.length + 1),
+    fragmentBytes: (i) => placeOfOperands(layoutOf(i), earlier.length + 1),
+    residents,
     request: (e, i) => {
-      leaveOperands(e, i, earlier.length);
+      // Functions must be created before the code that calls them is emitted.
+      functionOf(e, i);
+      leaveOperands(e, i, { index: earlier.length, layout: layoutOf(i) });
       e.getFixed("record").i32(-1).memory("i32Store", threadRecord.mask);
       e.getFixed("record").i32(1).memory("i32Store", threadRecord.result);
     },
-    resume: (e, i) => {
-      const { d, type } = operandsOf(e, i);
+    answer: (e, i) => {
       e.getFixed("record").memory("i32Load", threadRecord.result).if();
       e.getLaunchRecord();
       e.getFixed("record");
@@ -63,14 +91,13 @@ function loweringOf(earlier: readonly CompiledInstruction[]): SuspendingInstruct
         e.begin(instruction);
         e.code.i32(e.place({ operation: "read", space: "shared", bytes: 16 }));
       }
-      e.code.call(
-        warpgroupFunction(e.warpFunctions, productsOf(e, i), {
-          hasShadows: e.shadows !== undefined,
-          checksRaces: e.options.kernelChecks.has("race"),
-        }),
-      ).end();
+      e.code.call(functionOf(e, i)).end();
+    },
+    resume: (e, i) => {
+      if (residents.size > 0) return;
+      const { d, type } = operandsOf(e, i);
       d.forEach((register, index) => {
-        const at = fragmentsBegin + warpgroupPlaces.accumulator + 4 * index;
+        const at = fragmentsBegin + layoutOf(i).accumulator + 4 * index;
         e.assign(register, type, () => e.getFixed("saved").memory(`${type.value as "f32" | "i32"}Load`, at));
         e.shadows?.assign(register, b32, () => e.getFixed("saved").memory("i32Load", at + shadowOffset));
       });
@@ -92,22 +119,65 @@ export function haveSameAccumulator(i: CompiledInstruction, other: CompiledInstr
 }
 
 /**
+ * Returns layouts for products whose accumulators stay in the memory for fragments, by their first register, for the
+ * products of a function. Undefined if the accumulators share registers, or need too much memory.
+ */
+export function residentLayouts(
+  products: readonly CompiledInstruction[],
+): ReadonlyMap<ResolvedOperand, ChosenLayout> | undefined {
+  const accumulators = new Map<ResolvedOperand, { readonly residents: Map<Register, number>; readonly at: number }>();
+  const all = new Set<ResolvedOperand>();
+  let end: number = warpgroupPlaces.accumulator;
+  for (const product of products) {
+    const { operands: [d] } = product;
+    const registers = d?.kind === "vector" ? d.elements : [];
+    const [first] = registers;
+    if (first === undefined || 4 * registers.length !== accumulatorBytes(shapeOf(product))) return undefined;
+    const known = accumulators.get(first);
+    if (known !== undefined) {
+      if (known.residents.size !== registers.length) return undefined;
+      if (!registers.every((register, index) => known.residents.get(register as Register) === known.at + 4 * index)) {
+        return undefined;
+      }
+      continue;
+    }
+    const residents = new Map<Register, number>();
+    for (const register of registers) {
+      if (register.kind !== "register" || all.has(register)) return undefined;
+      all.add(register);
+      residents.set(register, end + 4 * residents.size);
+    }
+    accumulators.set(first, { residents, at: end });
+    end += 4 * registers.length;
+  }
+  if (end + mostWarpgroupProducts * warpgroupPlaces.operands.byteLength > mostFragmentBytes) return undefined;
+  const chosen = [...accumulators].map(([first, { residents, at }]) => {
+    return [first, { layout: { accumulator: at, operands: end, isResident: true }, residents }] as const;
+  });
+  return new Map(chosen);
+}
+
+/**
  * Returns the instructions that stand for products with the same accumulator: at each, threads leave the operands, and
  * at the last, all products are computed.
  */
-export function joinedProducts(members: readonly CompiledInstruction[]): readonly CompiledInstruction[] {
+export function joinedProducts(
+  members: readonly CompiledInstruction[],
+  chosen: ChosenLayout = { residents: new Map() },
+): readonly CompiledInstruction[] {
+  const layout = chosen.layout ?? usualLayout(shapeOf(members[0]!));
   return members.map((member, index): CompiledInstruction => {
     const { syntax, section, traits } = member.form;
     if (index === members.length - 1) {
       const form = instructionForm(syntax, section, {
-        lowering: loweringOf(members.slice(0, -1)),
+        lowering: loweringOf(members.slice(0, -1), chosen),
         traits: { ...traits, validity: "emitted" },
       });
       return { ...member, form };
     }
     // The accumulator is read, and not set.
     const form = instructionForm(syntax.replace(" d, ", " c, "), section, {
-      lowering: (e) => leaveOperands(e, member, index),
+      lowering: (e) => leaveOperands(e, member, { index, layout }),
       traits: { effects: [], validity: "emitted" },
     });
     return { ...member, form };
@@ -163,7 +233,7 @@ function accumulatorWords(i: ResolvedInstruction): number {
 }
 
 /** The shape and the formats of a product. */
-function shapeOf({ choices }: ResolvedInstruction): Pick<WarpgroupProduct, "part" | "n"> {
+function shapeOf({ choices }: ResolvedInstruction): WarpgroupShape {
   const [, n, k] = /^m64n(\d+)k(\d+)$/.exec(choices.get("shape")!)!.map(Number);
   const chosen = <Value>(name: string) => choices.get(name) as Value;
   const accumulator = chosen<"f16" | "f32" | "s32">("d");
@@ -226,12 +296,16 @@ function operandsOf(e: FunctionEmitter, i: ResolvedInstruction): ProductOperands
 }
 
 /** Emits code that stores the operands of the `index`-th product, and, for the first one, the fragment of C. */
-function leaveOperands(e: FunctionEmitter, i: ResolvedInstruction, index: number): void {
+function leaveOperands(
+  e: FunctionEmitter,
+  i: ResolvedInstruction,
+  { index, layout }: { readonly index: number; readonly layout: WarpgroupLayout },
+): void {
   const operands = operandsOf(e, i);
   const { a, b, metadata, scale, product } = operands;
-  const begin = placeOfOperands(product, index);
+  const begin = placeOfOperands(layout, index);
   const places = warpgroupPlaces.operands;
-  if (index === 0) leaveAccumulator(e, operands);
+  if (index === 0 && !layout.isResident) leaveAccumulator(e, operands, layout);
   else leave(e, scale, { type: predicate, at: begin + places.scale });
   if (a.kind === "vector") {
     a.elements.forEach((register, index) => {
@@ -245,12 +319,16 @@ function leaveOperands(e: FunctionEmitter, i: ResolvedInstruction, index: number
 }
 
 /** Emits code that stores the fragment of C: that of D, or 0. */
-function leaveAccumulator(e: FunctionEmitter, { d, type, scale }: ProductOperands): void {
+function leaveAccumulator(
+  e: FunctionEmitter,
+  { d, type, scale }: ProductOperands,
+  { accumulator }: WarpgroupLayout,
+): void {
   const { code } = e;
   const isAdded = e.temporary("i32");
   e.push(scale, predicate);
   code.set(isAdded);
-  const begin = fragmentsBegin + warpgroupPlaces.accumulator;
+  const begin = fragmentsBegin + accumulator;
   d.forEach((register, index) => {
     const at = begin + 4 * index;
     e.getFixed("saved");
