@@ -86,6 +86,16 @@ export {
 } from "./src/memory/virtual/address_range.ts";
 export { PhysicalMemory, type PhysicalMemoryOptions } from "./src/memory/virtual/physical_memory.ts";
 
+// Snapshots: what is where in the memory of pools.
+export {
+  type AllocationHolder,
+  type AllocationSnapshot,
+  type BlockSnapshot,
+  MemorySnapshot,
+  type PoolHolder,
+  type PoolSnapshot,
+} from "./src/memory/snapshots/memory_snapshot.ts";
+
 // Copies: what copies, fills and reads take, and rows of elements.
 export {
   type ArrayOf,

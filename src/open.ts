@@ -161,6 +161,7 @@ const variables = [
   "SANITIZE_POSSIBLE",
   "SANITIZE_REPORT",
   "SANITIZE_SUPPRESS",
+  "SNAPSHOT_ON_OOM",
   "TRACE",
   "TRACE_EVENTS",
 ] as const;
@@ -208,6 +209,9 @@ const minimumNameLength = 5;
  *   replaced with the process ID
  * - `POOLPASS_SANITIZE_SUPPRESS`: a file that lists errors not to be reported, in lines such as
  *   `unordered-write-read:pipeline.ts`
+ * - `POOLPASS_SNAPSHOT_ON_OOM`: a file to which an allocation that fails because too little memory is left writes a
+ *   snapshot of all pools: a picture if the name ends with `.svg`, otherwise as PyTorch's memory viewer opens it; `%p` in
+ *   the name is replaced with the process ID
  * - `POOLPASS_TRACE`: a file in which the calls of the driver are recorded, for `poolpass trace`; `%p` in the name is
  *   replaced with the process ID
  * - `POOLPASS_TRACE_EVENTS`: the number of events that the file of `POOLPASS_TRACE` keeps

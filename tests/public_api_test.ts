@@ -34,7 +34,16 @@ test("the types of each class that api.ts declares are compared", () => {
 
 test("each part of mod.ts exports the names of one of its sections, and only those of the core are in no part", () => {
   const sections = sectionsOf(read("../mod.ts"));
-  const core = ["Devices, streams and events", "Graphs", "Memory", "Copies", "Kernels", "Tensor maps", "Errors"];
+  const core = [
+    "Devices, streams and events",
+    "Graphs",
+    "Memory",
+    "Snapshots",
+    "Copies",
+    "Kernels",
+    "Tensor maps",
+    "Errors",
+  ];
   const ofParts = new Map(parts.map((part) => {
     const title = `${part[0]!.toUpperCase()}${part.slice(1)}, also in \`${part}.ts\``;
     return [title, exportsOf(read(`../${part}.ts`)).sort()] as const;

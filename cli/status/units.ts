@@ -1,15 +1,4 @@
-/** Formats a number of bytes in a suitable unit: `"512 B"`, `"4.0 MiB"`. */
-export function formatBytes(byteLength: number): string {
-  if (byteLength < 1024) return `${Math.round(byteLength)} B`;
-  let [value, unit] = [byteLength / 1024, 0];
-  while (value >= 999.95 && unit < units.length - 1) {
-    value /= 1024;
-    unit++;
-  }
-  return `${value.toFixed(1)} ${units[unit]}`;
-}
-
-const units = ["KiB", "MiB", "GiB", "TiB", "PiB"];
+export { formatBytes } from "../../src/support/printing.ts";
 
 /** Formats a duration in a suitable unit, rounded down: `"12 s"`, `"3 min"`. */
 export function formatDuration(milliseconds: number): string {

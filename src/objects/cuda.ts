@@ -1,3 +1,4 @@
+import type { MemorySnapshot } from "../memory/snapshots/memory_snapshot.ts";
 import { countOf, printAs } from "../support/printing.ts";
 import { type AddressRange, reserveAddresses, type ReserveOptions } from "../memory/virtual/address_range.ts";
 import {
@@ -309,6 +310,15 @@ export class Cuda implements Disposable {
    */
   setCurrentPool(location: MemoryLocation | undefined, pool: MemoryPool): void {
     setCurrentPoolAt(this.#session, location, pool);
+  }
+
+  /**
+   * Takes a snapshot of the memory of all pools: their allocations, the blocks of caching allocators, and the processes
+   * that hold them. Takes time in proportion to their number.
+   */
+  snapshot(): MemorySnapshot {
+    this.#session.completed.synchronize();
+    return this.#session.memory.snapshot();
   }
 
   /**

@@ -151,6 +151,19 @@ export function placeOf(device: { readonly ordinal: number } | undefined): strin
   return device === undefined ? "host" : `device ${device.ordinal}`;
 }
 
+const byteUnits = ["KiB", "MiB", "GiB", "TiB", "PiB"];
+
+/** Formats a number of bytes in a suitable unit: `"512 B"`, `"4.0 MiB"`. */
+export function formatBytes(byteLength: number): string {
+  if (byteLength < 1024) return `${Math.round(byteLength)} B`;
+  let [value, unit] = [byteLength / 1024, 0];
+  while (value >= 999.95 && unit < byteUnits.length - 1) {
+    value /= 1024;
+    unit++;
+  }
+  return `${value.toFixed(1)} ${byteUnits[unit]}`;
+}
+
 /** Formats a duration as seconds with one decimal: `"2.1 s"`. */
 export function formatSeconds(milliseconds: number): string {
   return `${(milliseconds / 1000).toFixed(1)} s`;

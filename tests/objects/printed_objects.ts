@@ -76,6 +76,7 @@ function visitMemory(cuda: poolpass.Cuda, visit: Visit): void {
   visit(pool, "MemoryPool { device 0, 0 buffers, 0 of 0 bytes in use }");
   const buffer = pool.allocate(1);
   visit(pool, "MemoryPool { device 0, 1 buffer, # of # bytes in use }");
+  visit(pool.snapshot(), "MemorySnapshot { 1 pool }");
   visit(buffer, "DeviceBuffer { device 0, 1 byte, # }");
   const array = pool.allocateArray(Float32Array, 10);
   visit(array, "DeviceArray { device 0, Float32Array(10), 40 bytes, # }");
@@ -93,6 +94,7 @@ function visitMemory(cuda: poolpass.Cuda, visit: Visit): void {
   visit(pool, "MemoryPool { device 0, disposed }");
   visit(gpu.defaultPool, "MemoryPool { device 0, default, 0 buffers, # of # bytes in use }");
   const hostPool = cuda.createHostPool({ handleType: "posix-fd", numaNode: 0 });
+  visit(cuda.snapshot(), "MemorySnapshot { # pools }");
   visit(hostPool, "MemoryPool { host, posix-fd, 0 buffers, # of # bytes in use }");
   const inHost = hostPool.allocate(64, gpu.defaultStream);
   visit(inHost, "DeviceBuffer { host, 64 bytes, # }");

@@ -5,6 +5,7 @@ import { checkStream, type CudaStream, whenStreamDisposed } from "../../objects/
 import { allocateOptions } from "../pools/allocation_queue.ts";
 import { allocationOf, type DeviceBuffer } from "../device_buffer.ts";
 import { synchronizeSoonIdle } from "../freed_streams.ts";
+import type { BlockSnapshot } from "../snapshots/memory_snapshot.ts";
 import type { CacheMemory } from "../pools/memory_registry.ts";
 import { isOutOfMemory, outOfMemory, type SizeRefusal } from "../pools/pool_contents.ts";
 import type { CudaError } from "../../support/errors.ts";
@@ -132,6 +133,15 @@ export class Slabs implements CacheMemory {
 
   [Symbol.iterator](): Iterator<Slab> {
     return this.#slabs.values();
+  }
+
+  *slabBlocks(): Generator<{ address: bigint; blocks: BlockSnapshot[] }> {
+    for (const slab of this.#slabs) {
+      const blocks = Array.from(blocksOf(slab), ({ byteOffset, byteLength, freeList }): BlockSnapshot => {
+        return { byteOffset, byteLength, state: freeList === undefined ? "used" : "free" };
+      });
+      yield { address: slab.address, blocks };
+    }
   }
 
   buffers(): Iterable<SlabBlock> {

@@ -45,6 +45,7 @@ import {
   streamOf,
   type StreamOption,
 } from "../../objects/streams/stream_option.ts";
+import { MemorySnapshot } from "../snapshots/memory_snapshot.ts";
 import type { Session } from "../../session.ts";
 import { cannot } from "../../support/driver_errors.ts";
 import { CudaError } from "../../support/errors.ts";
@@ -452,6 +453,15 @@ export class MemoryPool implements Disposable {
   usage(): PoolUsage {
     this.#session.completed.synchronize();
     return this.#attributes.usage();
+  }
+
+  /**
+   * Takes a snapshot of the pool: its allocations, the blocks of its caching allocators, and the processes that hold
+   * them. Takes time in proportion to their number.
+   */
+  snapshot(): MemorySnapshot {
+    this.#session.completed.synchronize();
+    return new MemorySnapshot([this.#memory.snapshot()]);
   }
 
   /** Resets `reservedHigh` and `usedHigh` to the current values. */

@@ -8,7 +8,18 @@ import type { CudaStream } from "../../objects/streams/cuda_stream.ts";
 import type { MemoryPool } from "./memory_pool.ts";
 import type { PoolMemory } from "./pool_memory.ts";
 import { callStack } from "../../support/leaks.ts";
+import { type BlockSnapshot, MemorySnapshot, type PoolHolder } from "../snapshots/memory_snapshot.ts";
 import { placeIn } from "./pool_contents.ts";
+
+/** Memory of a pool that another process holds. */
+export interface HeldMemory extends PoolHolder {
+  readonly pool: unknown;
+  /** The memory. Undefined if the process holds the whole pool. */
+  readonly range: { readonly address: bigint; readonly byteLength: number } | undefined;
+}
+
+/** The functions of the exporters that list what other processes hold. */
+export const heldMemory: Set<() => Iterable<HeldMemory>> = new Set();
 
 /** A holder of a pool's memory that can release unused memory: a caching allocator. */
 export interface CacheMemory {
@@ -19,6 +30,8 @@ export interface CacheMemory {
   readonly used: number;
   /** Releases unused memory to the pool, in stream order. Returns the streams on which it is freed. */
   releaseUnused(): Set<CudaStream>;
+  /** The slabs, with their blocks in the order of their offsets. */
+  slabBlocks(): Iterable<{ readonly address: bigint; readonly blocks: BlockSnapshot[] }>;
   /** Lists the memory of the buffers, whose sizes may be rounded up from the requested sizes. */
   buffers(): Iterable<{ readonly address: bigint; readonly byteLength: number }>;
 }
@@ -35,6 +48,11 @@ export class MemoryRegistry {
 
   constructor({ debug }: { readonly debug: boolean }) {
     if (debug) this.sites = new AllocationSites();
+  }
+
+  /** Takes a snapshot of all pools. */
+  snapshot(): MemorySnapshot {
+    return new MemorySnapshot(Array.from(this.pools, (pool) => pool.snapshot()));
   }
 
   /** Yields the buffers of caching allocators, and the buffers whose call sites were recorded. */

@@ -107,6 +107,15 @@ export class PoolContents {
     return holdersBySize(this.#buffers());
   }
 
+  /** Lists the allocations. `isKept`: slabs, and freed buffers whose memory is still in use. */
+  *allocations(): Generator<{ address: bigint; byteLength: number; isKept: boolean; stack: string | undefined }> {
+    for (const [index, address] of this.#addresses.entries()) {
+      if (address === 0n) continue;
+      const byteLength = this.#byteLengths[index]!;
+      yield { address, byteLength, isKept: this.#notLeaked.has(address), stack: this.#origins?.get(address)?.stack };
+    }
+  }
+
   *#buffers(): Generator<HeldBuffer & MemoryPiece> {
     for (const [index, address] of this.#addresses.entries()) {
       if (address === 0n || this.#notLeaked.has(address)) continue;

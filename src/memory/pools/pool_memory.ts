@@ -3,7 +3,9 @@ import { type AllocateAsyncOptions, AllocationQueue } from "./allocation_queue.t
 import { FreedStreams, synchronizeSoonIdle } from "../freed_streams.ts";
 import type { DeviceBuffer } from "../device_buffer.ts";
 import type { MemoryPool } from "./memory_pool.ts";
-import type { CacheMemory, MemoryRegistry } from "./memory_registry.ts";
+import { describeOutOfMemoryFile } from "../snapshots/out_of_memory_file.ts";
+import type { BlockSnapshot, PoolSnapshot } from "../snapshots/memory_snapshot.ts";
+import { type CacheMemory, heldMemory, type MemoryRegistry } from "./memory_registry.ts";
 import {
   describeHolders,
   isOutOfMemory,
@@ -140,7 +142,9 @@ export class PoolMemory {
         ...this.#describeHolders(byteLength),
         this.managed?.oversubscribe === false ? adviceToOversubscribe : "free memory or ask for less",
       ].join("; ");
-      throw cannot(`allocate ${byteLength} bytes from ${this.name}`, driverErrorOf(error), hint);
+      const file = describeOutOfMemoryFile(() => this.#registry.snapshot());
+      const hints = file === undefined ? hint : `${hint}; ${file}`;
+      throw cannot(`allocate ${byteLength} bytes from ${this.name}`, driverErrorOf(error), hints);
     }
   }
 
@@ -367,6 +371,33 @@ export class PoolMemory {
       reserved = Number(this.#session.driver.memPoolGetAttribute(handle, memPoolAttribute.reservedMemCurrent));
     });
     return reserved;
+  }
+
+  /** Returns what is where in the pool. */
+  snapshot(): PoolSnapshot {
+    const slabs = new Map<bigint, BlockSnapshot[]>();
+    for (const cache of this.#registry.cachesOf(this.#pool, { onDevice: false })) {
+      for (const { address, blocks } of cache.slabBlocks()) slabs.set(address, blocks);
+    }
+    const held = [...heldMemory].flatMap((list) => [...list()]).filter(({ pool }) => pool === this.#pool);
+    const allocations = Array.from(this.contents.allocations(), ({ address, byteLength, isKept, stack }) => {
+      const blocks = slabs.get(address);
+      const state = blocks !== undefined ? "slab" : isKept ? "held" : "buffer";
+      const holders = held.flatMap(({ range, pid, offer, since }) => {
+        const byteOffset = range === undefined ? -1 : Number(range.address - address);
+        if (range === undefined || byteOffset < 0 || byteOffset >= byteLength) return [];
+        return [{ pid, offer, since, byteOffset, byteLength: range.byteLength }];
+      });
+      return { address, byteLength, state, holders, ...blocks && { blocks }, ...stack && { stack } } as const;
+    });
+    return {
+      name: this.name,
+      device: this.device?.ordinal,
+      reserved: this.#handle === undefined ? this.contents.byteLength : this.#reserved(),
+      used: this.contents.byteLength,
+      holders: held.filter(({ range }) => range === undefined).map(({ pid, offer, since }) => ({ pid, offer, since })),
+      allocations: allocations.sort((a, b) => a.address < b.address ? -1 : 1),
+    };
   }
 
   /** Returns the number of bytes that the pool has reserved and not allocated. */

@@ -9,6 +9,7 @@ import { isLogging, logEvent } from "../../support/event_log.ts";
 import { messageForPeers } from "../../support/driver_errors.ts";
 import { noteUnseen } from "../../support/lost_devices.ts";
 import { runEach, type SharingError } from "../../support/errors.ts";
+import { type HeldMemory, heldMemory } from "../../memory/pools/memory_registry.ts";
 import { MemoryPool } from "../../memory/pools/memory_pool.ts";
 import {
   checkByteLength,
@@ -158,6 +159,15 @@ export class Exporter implements AsyncDisposable {
   readonly #condition = new ConditionVariable();
   #closed: Promise<void> | undefined;
 
+  /** Lists the memory that importers hold, for snapshots. */
+  readonly #listHeld = (): HeldMemory[] =>
+    [...this.#importers].flatMap(({ sentOffers }) => [...sentOffers.values()]).filter(({ isLease }) => isLease)
+      .map(({ record, since, importer: { peer: { pid } } }) => {
+        const { name: offer, pool: { source: pool }, buffer, byteLength } = record;
+        const address = buffer && buffer.memory.address + BigInt(record.byteOffset - buffer.byteOffset);
+        return { pool, pid, offer, since, range: address === undefined ? undefined : { address, byteLength } };
+      });
+
   static {
     printAs(this, "Exporter", (exporter) => {
       const counts = `${countOf(exporter.#offers.size, "offer")}, ${countOf(exporter.#importers.size, "importer")}`;
@@ -179,6 +189,7 @@ export class Exporter implements AsyncDisposable {
       status: () =>
         exporterStatusOf({ statistics: this.statistics(), records: this.#records, importers: this.#importers }),
     });
+    heldMemory.add(this.#listHeld);
     this.#memory = new ExportedMemory({
       onForget: (message) => {
         for (const importer of this.#importers) importer.sendForget(message);
@@ -394,6 +405,7 @@ export class Exporter implements AsyncDisposable {
       importer.abandon();
     }
     this.#closeEvents();
+    heldMemory.delete(this.#listHeld);
   }
 
   #recordOfPool(name: string, pool: MemoryPool, metadata: string): OfferRecord {

@@ -228,6 +228,10 @@ export class OfferRecord {
     return this.#parts.buffer;
   }
 
+  get byteOffset(): number {
+    return this.#parts.byteOffset;
+  }
+
   get byteLength(): number {
     return this.#parts.byteLength;
   }
