@@ -9,7 +9,7 @@ import { JobLoop } from "../../src/software/execution/workers/job_loop.ts";
 import { workerProgress } from "../../src/software/execution/workers/progress.ts";
 import { SharedJob } from "../../src/software/execution/workers/shared_job.ts";
 import type { Workers } from "../../src/software/execution/workers/workers.ts";
-import { type Delegated, Scheduler, Stream, type Work } from "../../src/software/execution/streams.ts";
+import { type Delegated, Scheduler, Stream } from "../../src/software/execution/streams.ts";
 import { type Exploration, explore, type ModelThread, observed } from "../support/interleavings.ts";
 import { test } from "../support/test.ts";
 
@@ -29,10 +29,12 @@ interface Case {
   /** The numbers of blocks of jobs, each of which begins after the one before. */
   readonly blocks: readonly number[];
   readonly workers: number;
-  /** The number of jobs for which the main thread waits. It is busy then. */
+  /** The number of jobs for which the main thread waits. */
   readonly awaited: number;
-  /** Whether the main thread runs blocks while it waits. */
-  readonly helps: boolean;
+  /** Whether the main thread runs blocks while it waits, all that are left or one at once. */
+  readonly helps?: "long" | "shortly" | "once";
+  /** What the main thread does then, before it is busy. */
+  readonly then?: "open" | "pause" | "cancel";
   readonly preemptions: number;
 }
 
@@ -57,16 +59,20 @@ function forgetBefore(prototype: object, name: string): Disposable {
 /** The memory of a case. */
 class Memory {
   readonly board = new JobBoard(new SharedArrayBuffer(4 * (16 + 72 * mostJobs)));
-  /** The number of blocks that were run. */
-  readonly ran = new Int32Array(new SharedArrayBuffer(4));
+  /** The number of blocks of each job that were run, by the jobs' numbers. The first word is the number that is running. */
+  readonly ran = new Int32Array(new SharedArrayBuffer(4 * (2 + mostJobs)));
 
-  constructor() {
+  constructor(workers: number) {
+    for (let worker = 0; worker < workers; worker++) this.board.start();
     Object.defineProperty(this.board, "words", { value: observed(this.board.words) });
   }
 
   run(job: Job): void {
-    Atomics.add(this.ran, 0, job.last - job.first);
-    Atomics.notify(this.ran, 0);
+    const { number } = job;
+    Atomics.add(this.ran, 0, 1);
+    Atomics.add(this.ran, number, job.last - job.first);
+    Atomics.notify(this.ran, number);
+    Atomics.sub(this.ran, 0, 1);
   }
 }
 
@@ -113,20 +119,24 @@ function workerOf(memory: Memory, worker: number): ModelThread {
 /** A job of which the main thread can run blocks. */
 class TestJob extends SharedJob {
   readonly #memory: Memory;
-  readonly #mayHelp: boolean;
+  readonly #helps: Case["helps"];
   readonly #onRun: () => void;
 
-  constructor(memory: Memory, job: Job, { helps, onRun }: { helps: boolean; onRun: () => void }) {
+  constructor(memory: Memory, job: Job, { helps, onRun, onClose }: {
+    helps: Case["helps"];
+    onRun: () => void;
+    onClose: () => void;
+  }) {
     const { board } = memory;
-    const workers = { rounds: 0, wakeIdle: () => board.wakeIdle(), close: (job: Job) => job.close() };
+    const workers = { rounds: 0, wakeIdle: () => board.wakeIdle(), close: (job: Job) => (job.close(), onClose()) };
     super(workers as unknown as Workers, { job, threads });
     this.#memory = memory;
-    this.#mayHelp = helps;
+    this.#helps = helps;
     this.#onRun = onRun;
   }
 
   protected override mayHelp(): boolean {
-    return this.#mayHelp;
+    return this.#helps !== undefined;
   }
 
   protected override runParts(job: Job): boolean {
@@ -135,6 +145,7 @@ class TestJob extends SharedJob {
       this.#memory.run(job);
       this.#onRun();
       hasRun = true;
+      if (this.#helps !== "long") break;
     }
     return hasRun;
   }
@@ -144,14 +155,15 @@ class TestJob extends SharedJob {
   }
 }
 
-function mainOf(memory: Memory, { blocks, awaited, helps, workers }: Case): ModelThread {
+function mainOf(memory: Memory, { blocks, awaited, helps, workers, then }: Case): ModelThread {
   const { board, ran } = memory;
   return {
     name: "main",
+    onPause: () => forget(`paused ${localsOf()}`),
     run(onForget) {
-      let ended = 0, hasRun = false, progress = 0;
+      let ended = 0, hasRun = false, progress = 0, phase = 0;
       forget = onForget;
-      localsOf = () => `${ended} ${hasRun} ${progress}`;
+      localsOf = () => `${phase} ${ended} ${hasRun} ${progress}`;
       Object.defineProperty(workerProgress, "value", {
         configurable: true,
         get: () => progress = Atomics.load(workerProgress.word, 0),
@@ -159,34 +171,52 @@ function mainOf(memory: Memory, { blocks, awaited, helps, workers }: Case): Mode
       const scheduler = new Scheduler((_, error) => assertEquals(error, undefined));
       const stream = new Stream(0, { isBlocking: false });
       scheduler.addStream(stream);
-      let number = 0;
-      const works: Work[] = [];
-      for (const end of blocks) {
+      const closed: number[] = [];
+      let places = 0, number = 0;
+      const enqueue = (end: number) => {
         const delegate = (after: Delegated) => {
-          const job = new Job(board, number);
+          const index = closed.pop() ?? places++;
+          const job = new Job(board, index);
           job.open({ number: ++number, threads, ...fieldsOfBefore(after.jobs) }, { first: 0, end, workers });
-          return new TestJob(memory, job, { helps, onRun: () => hasRun = true });
+          return new TestJob(memory, job, { helps, onRun: () => hasRun = true, onClose: () => closed.push(index) });
         };
-        const options = { delegate, takesLong: () => true, release: () => ended++ };
-        works.push(scheduler.enqueue(stream, () => {}, options));
-      }
+        scheduler.enqueue(stream, () => {}, { delegate, takesLong: () => true, release: () => ended++ });
+      };
+      const first = then === "open" || then === "cancel" ? blocks.slice(0, -1) : blocks;
+      first.forEach(enqueue);
       // The main thread may do something else here.
       pause();
+      phase++;
       scheduler.runUntil(() => {
+        if (helps === "once" && hasRun) return true;
         hasRun = false;
         forget(localsOf());
         return ended >= awaited;
       });
-      const all = blocks.reduce((sum, count) => sum + count);
-      for (let seen; (seen = Atomics.load(ran, 0)) < all;) Atomics.wait(ran, 0, seen);
+      phase++;
+      if (then === "pause") {
+        board.whilePaused(() => {
+          phase++;
+          assertEquals(Atomics.load(ran, 0), 0);
+        });
+      } else if (then !== undefined) {
+        if (then === "cancel") scheduler.close();
+        enqueue(blocks.at(-1)!);
+      }
+      phase++;
+      for (const [index, count] of blocks.entries()) {
+        if (then === "cancel" && index < blocks.length - 1) continue;
+        for (let seen; (seen = Atomics.load(ran, 1 + index)) < count;) Atomics.wait(ran, 1 + index, seen);
+        forget(`ran ${index}`);
+      }
     },
   };
 }
 
 function exploreCase(model: Case): Exploration {
-  const memory = new Memory();
-  const { board, ran } = memory;
   const { workers, preemptions } = model;
+  const memory = new Memory(workers);
+  const { board, ran } = memory;
   using _join = forgetBefore(Job.prototype, "join");
   using _leave = forgetBefore(Job.prototype, "leave");
   using _claim = forgetBefore(Job.prototype, "claim");
@@ -202,33 +232,43 @@ function exploreCase(model: Case): Exploration {
   }
 }
 
-/** The cases in which defects were found are first. Few preemptions are enough for most. */
+/** The cases in which defects were found are the first two. Few preemptions are enough for most. */
 const cases: readonly Case[] = [
-  { blocks: [1, 1], workers: 1, awaited: 1, helps: true, preemptions: 3 },
-  { blocks: [1, 1], workers: 1, awaited: 2, helps: true, preemptions: 2 },
+  { blocks: [1, 1], workers: 1, awaited: 1, helps: "long", preemptions: 3 },
+  { blocks: [1, 1], workers: 1, awaited: 2, helps: "long", preemptions: 2 },
+  { blocks: [1, 1], workers: 1, awaited: 0, then: "pause", preemptions: Infinity },
+  { blocks: [2, 1], workers: 1, awaited: 0, then: "cancel", preemptions: 2 },
 ];
 const longCases: readonly Case[] = [
-  { blocks: [1, 1], workers: 2, awaited: 0, helps: false, preemptions: 3 },
-  { blocks: [1, 1], workers: 2, awaited: 1, helps: false, preemptions: 3 },
-  { blocks: [1, 1], workers: 2, awaited: 2, helps: false, preemptions: 2 },
-  { blocks: [1, 1], workers: 2, awaited: 1, helps: true, preemptions: 2 },
-  { blocks: [2, 1], workers: 2, awaited: 2, helps: true, preemptions: 2 },
-  { blocks: [1, 1, 1], workers: 1, awaited: 2, helps: true, preemptions: 3 },
-  { blocks: [1, 1], workers: 3, awaited: 1, helps: false, preemptions: 1 },
+  { blocks: [1, 1], workers: 1, awaited: 1, helps: "long", preemptions: Infinity },
+  { blocks: [1, 1, 1], workers: 1, awaited: 1, helps: "long", then: "open", preemptions: 3 },
+  { blocks: [1, 1], workers: 2, awaited: 0, preemptions: 3 },
+  { blocks: [1, 1], workers: 2, awaited: 1, preemptions: 3 },
+  { blocks: [1, 1], workers: 2, awaited: 2, preemptions: 2 },
+  { blocks: [1, 1], workers: 2, awaited: 1, helps: "long", preemptions: 2 },
+  { blocks: [2, 2], workers: 2, awaited: 2, helps: "shortly", preemptions: 1 },
+  { blocks: [3], workers: 2, awaited: 1, helps: "once", preemptions: 2 },
+  { blocks: [1, 1], workers: 2, awaited: 0, then: "pause", preemptions: 2 },
+  { blocks: [1, 1], workers: 2, awaited: 0, then: "cancel", preemptions: 2 },
+  { blocks: [1, 1], workers: 3, awaited: 1, preemptions: 1 },
 ];
-
-for (
-  const [model, long] of [
-    ...cases.map((model) => [model, false] as const),
-    ...longCases.map((model) => [model, true] as const),
-  ]
-) {
-  const { blocks, workers, awaited, helps, preemptions } = model;
-  const main = `a main thread that ${helps ? "helps" : "sleeps"} until ${awaited} of them are done`;
-  const name = `a chain of jobs of ${blocks} blocks, ${workers} workers, and ${main}, with ${preemptions} preemptions`;
-  test(name, { long }, () => {
-    const { failure } = exploreCase(model);
-    assertEquals(failure, undefined);
+for (const [index, model] of [...cases, ...longCases].entries()) {
+  const { blocks, workers, awaited, helps, then, preemptions } = model;
+  const main = [
+    helps === undefined ? "sleeps" : helps === "once" ? "runs a block or sleeps" : `runs blocks ${helps}`,
+    `until ${awaited} of them ${awaited === 1 ? "is" : "are"} done`,
+    {
+      open: ", opens another",
+      pause: ", lets the workers pause",
+      cancel: ", cancels and opens another",
+      none: "",
+    }[then ?? "none"],
+  ];
+  const name = `a chain of jobs of ${blocks.join(" and ")} blocks, ${workers} workers, and a main thread that ${
+    main.join(" ").replace(" ,", ",").trim()
+  }: ${preemptions} preemptions`;
+  test(name, { long: index >= cases.length }, () => {
+    assertEquals(exploreCase(model).failure, undefined);
   });
 }
 

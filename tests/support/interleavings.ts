@@ -19,6 +19,8 @@ export interface ModelThread {
    * of later accesses, so that states that differ only in what was before are the same
    */
   readonly run: (forget: (local: string) => void) => void;
+  /** Called after each pause, such as the library's `pause`. May call `forget`. */
+  readonly onPause?: () => void;
   /** Whether the program runs again and again, each time as if for the first time, and need not end. */
   readonly repeats?: boolean;
 }
@@ -30,7 +32,7 @@ export interface Model {
   readonly memory: readonly SharedArrayBuffer[];
   /** Words of the first memory on which no thread depends, such as statistics. They are always 0. */
   readonly ignored?: readonly number[];
-  /** The maximum number of times that a thread that could go on is interrupted. */
+  /** The maximum number of times that a thread that could go on is interrupted. With Infinity, all orders are explored. */
   readonly mostPreemptions: number;
 }
 
@@ -38,8 +40,8 @@ export interface Model {
 export interface Exploration {
   readonly states: number;
   /**
-   * The accesses that lead to a state in which a thread has thrown an error, or all threads wait and one should have
-   * ended, without those that commute with the other threads'. Undefined if there is none.
+   * The accesses that lead to a state in which a thread has thrown an error, or from which the threads that should end
+   * do not, without those that commute with the other threads'. Undefined if there is none.
    */
   readonly failure: string | undefined;
 }
@@ -134,6 +136,7 @@ class Explorer {
   #position = 0;
   #next: Access | undefined;
   #local: string | undefined;
+  #onPause: (() => void) | undefined;
   /** The state after the current step. */
   readonly #state: Int32Array;
 
@@ -168,7 +171,7 @@ class Explorer {
       for (const beginning of this.#beginnings) this.#find(beginning);
       // Few preemptions show most of what threads access.
       const { mostPreemptions } = this.#model;
-      for (let most = 0; most < mostPreemptions; most++) {
+      for (let most = 0; most < Math.min(mostPreemptions, 3); most++) {
         const found = this.#exploreOnce(most);
         if (found.failure !== undefined) return found;
       }
@@ -188,16 +191,22 @@ class Explorer {
   access(kind: Kind, array: WordArray, index: number, ...values: Value[]): Result {
     if (this.#position < this.#results.length) {
       this.#local = undefined;
-      return this.#results[this.#position++]!;
+      const result = this.#results[this.#position++]!;
+      if (kind === "wait" && this.#memoryOf(array) < 0) this.#onPause?.();
+      return result;
     }
     const words = observedArrays.get(array) ?? array;
     if (index >= words.length) throw new RangeError(`The memory ends before word ${index}`);
-    const memory = this.#model.memory.indexOf(words.buffer as SharedArrayBuffer);
+    const memory = this.#memoryOf(words);
     const isLong = words instanceof BigInt64Array;
     const address = memory < 0 ? -1 : this.#begins[memory]! + words.byteOffset / 4 + (isLong ? 2 * index : index);
     // The program may catch what was thrown first, and access memory again.
     this.#next ??= { kind, address, isLong, values };
     throw suspended;
+  }
+
+  #memoryOf(words: WordArray): number {
+    return this.#model.memory.indexOf(words.buffer as SharedArrayBuffer);
   }
 
   #observedAtomics(): unknown {
@@ -233,8 +242,10 @@ class Explorer {
     this.#results = results.reverse();
     this.#position = 0;
     this.#next = this.#local = undefined;
+    const { run, onPause } = this.#model.threads[place.thread]!;
+    this.#onPause = onPause;
     try {
-      this.#model.threads[place.thread]!.run((local) => {
+      run((local) => {
         if (this.#next === undefined) this.#local = local;
       });
     } catch (error) {
@@ -390,13 +401,14 @@ class Explorer {
     const { threads } = this.#model, state = this.#state, last = this.#threads + 2;
     const states = new Records(state.length);
     let open: number[] = [], next: number[] = [];
+    const edges: number[] = [], ends: number[] = [];
     state.fill(0);
     for (const [thread, { number }] of this.#beginnings.entries()) state[1 + thread] = number;
     state[last] = -1;
     for (const [thread, { repeats }] of threads.entries()) while (repeats && !this.#waits(thread)) this.#step(thread);
     this.#settle();
     open.push(states.add(state, -1));
-    for (let preemptions = 0; preemptions <= mostPreemptions; preemptions++) {
+    for (let preemptions = 0; preemptions <= mostPreemptions && open.length > 0; preemptions++) {
       for (let at = 0; at < open.length; at++) {
         const number = open[at]!;
         // It may have been found after fewer preemptions, too.
@@ -417,14 +429,18 @@ class Explorer {
           this.#step(thread);
           state[last] = thread;
           this.#settle();
-          (isPreempted && thread !== by ? next : open).push(states.add(state, number));
+          const after = states.add(state, number);
+          (isPreempted && thread !== by ? next : open).push(after);
+          edges.push(number, after);
         }
+        if (isEnd) ends.push(number);
         if (isStuck && !isEnd) return { states: states.count, failure: this.#describe(states, number) };
       }
       open = next;
       next = [];
     }
-    return { states: states.count, failure: undefined };
+    const lost = firstLost(states, edges, ends);
+    return { states: states.count, failure: lost === undefined ? undefined : this.#describe(states, lost) };
   }
 
   #describe(states: Records, failed: number): string {
@@ -487,6 +503,10 @@ class Records {
     return this.#before[number]!;
   }
 
+  isVisited(number: number): boolean {
+    return this.#visited[number] === 1;
+  }
+
   /** Notes that a record was visited. Returns false if it had been before. */
   visit(number: number): boolean {
     const isNew = this.#visited[number] === 0;
@@ -517,6 +537,30 @@ class Records {
       this.#table[this.#placeOf(record)] = number + 1;
     }
   }
+}
+
+/** Returns the first visited state from which no end is reached. Undefined if there is none. */
+function firstLost(states: Records, edges: readonly number[], ends: readonly number[]): number | undefined {
+  const begins = new Int32Array(states.count + 1), from = new Int32Array(edges.length / 2);
+  for (let edge = 0; edge < edges.length; edge += 2) begins[edges[edge + 1]! + 1]!++;
+  for (let number = 0; number < states.count; number++) begins[number + 1]! += begins[number]!;
+  const filled = begins.slice();
+  for (let edge = 0; edge < edges.length; edge += 2) from[filled[edges[edge + 1]!]!++] = edges[edge]!;
+  const reaches = new Uint8Array(states.count);
+  const open = [...ends];
+  for (const end of ends) reaches[end] = 1;
+  for (let number; (number = open.pop()) !== undefined;) {
+    for (let at = begins[number]!; at < begins[number + 1]!; at++) {
+      const before = from[at]!;
+      if (reaches[before] === 1) continue;
+      reaches[before] = 1;
+      open.push(before);
+    }
+  }
+  for (let number = 0; number < states.count; number++) {
+    if (reaches[number] === 0 && states.isVisited(number)) return number;
+  }
+  return undefined;
 }
 
 /** Returns an array with at least the given length, which begins with the given one. */
