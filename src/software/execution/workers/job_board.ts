@@ -17,6 +17,13 @@ export const jobCount = 512;
  */
 export const wokenAtOnce = 2;
 
+/**
+ * The time in milliseconds after which a thread looks again whether it still has to wait. Others wake it, so this only
+ * matters if an engine loses a wake: that then costs time and nothing else. An idle worker may sleep longer, because the
+ * main thread wakes it again when it waits for work.
+ */
+const longestWait = 50;
+
 /** The words before the jobs. */
 const header = {
   /** Increased whenever a job is opened. Idle workers wait for it to change. */
@@ -249,7 +256,7 @@ export class JobBoard {
   parkWhilePaused(): void {
     if (Atomics.load(this.words, header.paused) === 0) return;
     Atomics.add(this.words, header.parked, 1);
-    while (Atomics.load(this.words, header.paused) === 1) Atomics.wait(this.words, header.paused, 1);
+    while (Atomics.load(this.words, header.paused) === 1) Atomics.wait(this.words, header.paused, 1, longestWait);
     Atomics.sub(this.words, header.parked, 1);
   }
 
@@ -331,7 +338,9 @@ export class Job {
   close(): void {
     const { words } = this.#board;
     Atomics.store(words, this.#state + state.open, 0);
-    for (let running; (running = this.running) > 0;) Atomics.wait(words, this.#state + state.running, running);
+    for (let running; (running = this.running) > 0;) {
+      Atomics.wait(words, this.#state + state.running, running, longestWait);
+    }
     // Workers that find nothing to do also count as running the job for a moment. They must not make it seem unfinished.
     const isDone = !this.isUnclaimed && !this.hasFault && !this.isStopped;
     Atomics.store(words, this.#state + state.ended, isDone ? 1 : 2);
