@@ -427,6 +427,29 @@ test("work after a record does not wait for what takes the place of the closed j
   scheduler.close();
 });
 
+test("work is run as long as some of it ends in time, also that of other threads", () => {
+  const scheduler = new Scheduler(() => {});
+  const [stream, other] = [0, 1].map(() => new Stream(0, { isBlocking: false })) as [Stream, Stream];
+  for (const each of [stream, other]) scheduler.addStream(each);
+  const original = performance.now;
+  let now = 0;
+  performance.now = () => now;
+  try {
+    for (let count = 0; count < 5; count++) scheduler.enqueue(stream, () => void (now += 900));
+    let polls = 0;
+    const delegate = () => delegatedUntil(() => ++polls > 4, new Job(new JobBoard(), 0));
+    const elsewhere = scheduler.enqueue(other, () => {}, { delegate, takesLong: () => true });
+    scheduler.runWhileWorkEnds(() => elsewhere.done, 1000);
+    assertEquals([now, stream.isIdle, elsewhere.done], [4500, true, true]);
+    const endless = scheduler.enqueue(stream, () => (now += 900, false));
+    scheduler.runWhileWorkEnds(() => endless.done, 1000);
+    assertEquals([now, endless.done], [6300, false]);
+  } finally {
+    performance.now = original;
+  }
+  scheduler.close();
+});
+
 test("a stream names the kernel that threads run, not work before it that they have ended", () => {
   const scheduler = new Scheduler(() => {});
   const stream = new Stream(0, { isBlocking: false });

@@ -439,6 +439,8 @@ export class Scheduler {
   /** Work that other threads were running when the scheduler last found no work that could run. */
   readonly #elsewhere: Work[] = [];
   #scheduled = false;
+  /** The number of items of work that have ended. */
+  #ended = 0;
   /** Polls for event records of other processes for which a stream waits. */
   readonly #timer = new Timer(() => this.#schedule(), quietInterval, { unref: true });
 
@@ -660,6 +662,24 @@ export class Scheduler {
     }
   }
 
+  /**
+   * Runs work until `done` returns true, until no work can go on, or until no work has ended for a time in milliseconds:
+   * some may wait for the host.
+   */
+  runWhileWorkEnds(done: () => boolean, milliseconds: number): void {
+    let ended: number | undefined, end = 0;
+    while (!done()) {
+      const now = performance.now();
+      if (ended !== this.#ended) end = now + milliseconds;
+      else if (now > end) return;
+      ended = this.#ended;
+      const { value } = workerProgress;
+      if (this.step()) continue;
+      if (this.#elsewhere.length === 0) return;
+      workerProgress.wait(value, longestWait);
+    }
+  }
+
   /** Drops the work of the lost devices, except work with `outlivesDevice`. */
   drop(): void {
     this.#stopDelegated();
@@ -721,6 +741,7 @@ export class Scheduler {
     const work = stream.first!;
     stream.first = work.next;
     if (this.onKernel !== undefined && work.span !== undefined) this.onKernel(work.span);
+    this.#ended++;
     work.finish();
     if (stream.isIdle) this.#becomeIdle(stream);
   }

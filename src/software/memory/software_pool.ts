@@ -30,10 +30,10 @@ import type { AccessChange } from "./access.ts";
 const internalDependency = 1;
 
 /**
- * The maximum time in milliseconds, since units were last released, for which pending work is run so that replaced
- * units can be released. A limit is needed because work that waits for the host never completes.
+ * The maximum time in milliseconds, since work last ended, for which pending work is run so that replaced units can be
+ * released. A limit is needed because work that waits for the host never ends.
  */
-const longestStepMilliseconds = 1000;
+const longestWorkMilliseconds = 1000;
 
 /** The values of the pool attributes (`cudaMemPoolAttr`) that are byte counts. */
 export interface PoolCounters {
@@ -441,13 +441,11 @@ export class SoftwarePool implements PageHolder {
     const { linearMemory, scheduler } = this.#services;
     let begin: number | undefined;
     let { size } = this.#replaced;
-    for (let end = performance.now() + longestStepMilliseconds; size > 0 && begin === undefined;) {
-      if (!scheduler.step() || performance.now() > end) break;
-      if (this.#replaced.size === size) continue;
+    scheduler.runWhileWorkEnds(() => {
+      if (this.#replaced.size < size) begin = linearMemory.reserve(byteLength);
       size = this.#replaced.size;
-      end = performance.now() + longestStepMilliseconds;
-      begin = linearMemory.reserve(byteLength);
-    }
+      return begin !== undefined || size === 0;
+    }, longestWorkMilliseconds);
     return begin;
   }
 
