@@ -285,7 +285,9 @@ export function open(options: OpenOptions = {}): Cuda {
       const library = collectivesOf(driver);
       return recorder === undefined ? library : tracedCollectives(library, recorder);
     };
-    const cuda = new Cuda(new Session(observed, { debug, compilers, instructionSupport, sanitizer, collectives }));
+    const cuda = new Cuda(
+      new Session(observed, { debug, compilers, instructionSupport, sanitizer, recorder, collectives }),
+    );
     warnOfMps(cuda);
     if (isLogging) logEvent("open", { driver: cuda.driver, devices: cuda.devices.length });
     if (unavailable !== undefined) reportFallback(cuda, unavailable);

@@ -24,6 +24,7 @@ import type { MemoryPool } from "./memory/pools/memory_pool.ts";
 import { MemoryRegistry } from "./memory/pools/memory_registry.ts";
 import { captureCallStack } from "./sanitizer/reporting/call_stacks.ts";
 import type { Sanitizer } from "./sanitizer/sanitizer.ts";
+import type { TraceRecorder } from "./trace/trace_recorder.ts";
 import { Staging, Uploads } from "./memory/transfers/staging.ts";
 
 /** Page-locked memory. `byteLength` is stored here, because a detached buffer has a length of 0. */
@@ -98,6 +99,8 @@ export class Session {
   readonly debug: boolean;
   /** The sanitizer, if it was requested. */
   readonly sanitizer: Sanitizer | undefined;
+  /** The recorder of the trace, if one is recorded. */
+  readonly recorder: TraceRecorder | undefined;
   /** The compilers of CUDA C++. */
   readonly compilers: Compilers;
   /** Opens the library that executes collectives: NCCL, or the software device's own. */
@@ -147,10 +150,12 @@ export class Session {
       compilers = new Compilers([]),
       instructionSupport = refuseSurvey,
       sanitizer,
+      recorder,
       collectives = refuseCollectives,
     }: {
       debug?: boolean;
       sanitizer?: Sanitizer | undefined;
+      recorder?: TraceRecorder | undefined;
       compilers?: Compilers;
       instructionSupport?: SupportOfInstructions;
       collectives?: () => CollectiveLibrary;
@@ -164,6 +169,7 @@ export class Session {
     this.compilers = compilers;
     this.openCollectives = collectives;
     this.sanitizer = sanitizer;
+    this.recorder = recorder;
     this.instructionSupport = instructionSupport;
     this.staging = new Staging(this);
     this.uploads = new Uploads(this);

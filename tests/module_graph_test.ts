@@ -43,7 +43,7 @@ const layers: readonly (readonly [layer: string, mayImport: readonly string[]])[
   ["src/software/driver/", [...nativeLayer, ...seam, "src/ptx/", "src/software/"]],
   // The rest of the software device knows nothing of the driver's parts.
   ["src/software/", [...nativeLayer, ...seam, "src/ptx/", "src/software/abi/", "src/software/compiler/"]],
-  ["src/session.ts", [...seam, ...objects, "src/compile/", "src/ptx/", "src/sanitizer/"]],
+  ["src/session.ts", [...seam, ...objects, "src/trace/", "src/compile/", "src/ptx/", "src/sanitizer/"]],
   ...notifications.map((layer) => [layer, []] as const),
   ["src/sanitizer/reporting/", [...nativeLayer, ...seam, "src/sanitizer/"]],
   ["src/sanitizer/processes/", [...nativeLayer, ...seam, "src/sanitizer/"]],

@@ -32,6 +32,7 @@ import {
   type KnownOptions,
   maximumInt,
   refuseConstruction,
+  shown,
   whatIs,
 } from "../support/validation.ts";
 import { formatVersion } from "../support/version.ts";
@@ -335,6 +336,40 @@ export class Cuda implements Disposable {
    */
   reserveAddresses(byteLength: number, options: ReserveOptions = {}): AddressRange {
     return reserveAddresses(this.#session, { byteLength, options });
+  }
+
+  /**
+   * Calls a function, and shows its duration in the trace as a range with a name: until it returns or, if it returns a
+   * promise, until that is settled. Without a trace, only calls the function.
+   *
+   * @returns what the function returns
+   * @throws {TypeError} If `name` is not a string, or `body` is not a function
+   *
+   * @example
+   * ```ts
+   * import { open } from "./mod.ts";
+   *
+   * using cuda = open();
+   * using stream = cuda.device(0).createStream();
+   * await cuda.range("warm up", () => stream.finished());
+   * ```
+   */
+  range<Result>(name: string, body: () => Result): Result {
+    if (typeof name !== "string") throw new TypeError(`Cannot name a range ${shown(name)}: give a string`);
+    if (typeof body !== "function") throw new TypeError(`Cannot call ${whatIs(body)} in a range: give a function`);
+    const { recorder } = this.#session;
+    if (recorder === undefined) return body();
+    const begin = recorder.now();
+    let result: Result;
+    try {
+      result = body();
+    } catch (error) {
+      recorder.range(name, begin, true);
+      throw error;
+    }
+    if (!(result instanceof Promise)) recorder.range(name, begin, false);
+    else result.then(() => recorder.range(name, begin, false), () => recorder.range(name, begin, true));
+    return result;
   }
 
   /**

@@ -138,6 +138,7 @@ function addProcess(items: TrackItem[], trace: Trace, flows: Flows): void {
     return track;
   };
   const memory = new PoolMemory();
+  const lanes = rangeLanes(events);
   for (const { verb, peer, lane, ...slice } of heldSlices(trace, flows)) {
     items.push({ ...slice, track: trackOf(`${verb} process ${peer}${lane === 0 ? "" : ` (${lane + 1})`}`) });
   }
@@ -147,7 +148,9 @@ function addProcess(items: TrackItem[], trace: Trace, flows: Flows): void {
     const flow = flows.of(event);
     const { begin, duration } = event;
     const base = { begin, name: nameOf(trace, event), details: detailsOf(trace, event), ...flow && { flows: flow } };
-    if ("peer" in event.values) {
+    if (event.name === "range") {
+      items.push({ ...base, duration, track: trackOf(`ranges${laneName(lanes, event)}`), category: "range" });
+    } else if ("peer" in event.values) {
       items.push({ ...base, track: trackOf(`messages with process ${event.values.peer}`), category: "message" });
     } else if (event.name === "kernel") {
       const { stream } = event.values;
@@ -268,8 +271,30 @@ const isHandle: ReadonlySet<string> = new Set([
   "stream",
 ]);
 
+/** Returns the row of each range: one that overlaps another without being within it has the next row. */
+function rangeLanes(events: readonly TraceEvent[]): Map<TraceEvent, number> {
+  const lanes = new Map<TraceEvent, number>();
+  const open: TraceEvent[][] = [];
+  const end = ({ begin, duration }: TraceEvent): number => begin + duration;
+  for (
+    const event of events.filter(({ name }) => name === "range").sort((a, b) => a.begin - b.begin || end(b) - end(a))
+  ) {
+    for (const lane of open) while (lane.length > 0 && end(lane.at(-1)!) <= event.begin) lane.pop();
+    let index = open.findIndex((lane) => lane.length === 0 || end(lane.at(-1)!) >= end(event));
+    if (index < 0) index = open.push([]) - 1;
+    open[index]!.push(event);
+    lanes.set(event, index);
+  }
+  return lanes;
+}
+
+function laneName(lanes: ReadonlyMap<TraceEvent, number>, event: TraceEvent): string {
+  const lane = lanes.get(event)!;
+  return lane === 0 ? "" : ` (${lane + 1})`;
+}
+
 function nameOf({ kernels, texts }: Trace, { name, values }: TraceEvent): string {
-  if (name === "kernel") return texts.get(values.name!) ?? name;
+  if (name === "kernel" || name === "range") return texts.get(values.name!) ?? name;
   const kernel = values.kernel === undefined ? undefined : kernels.get(values.kernel);
   return kernel === undefined ? name : `${name} ${kernel}`;
 }

@@ -168,6 +168,14 @@ export class TraceRecorder {
     Atomics.store(this.#words, word + recordPlaces.low / 4, count >>> 0);
   }
 
+  /** Writes a range of the program, which began at `begin` and ends now. */
+  range(name: string, begin: number, hasThrown: boolean): void {
+    const text = this.text(name);
+    const at = this.begin(this.kind({ name: "range", values: ["name"] }), noDeviceByte, begin, hasThrown);
+    this.values[at] = text;
+    this.end();
+  }
+
   /** Writes an event without duration. */
   instant(kind: number, v0 = 0, v1 = 0, v2 = 0, v3 = 0): void {
     const { values } = this;

@@ -221,3 +221,37 @@ test(
       assert(!existsSync(file));
     }),
 );
+
+test("a range has the duration of its function, and what is within it", { skip }, () =>
+  inFolder(async (folder) => {
+    const file = `${folder}/ranges.trace`;
+    {
+      using cuda = open({ driver: "software", trace: file });
+      using stream = cuda.device(0).createStream();
+      assertEquals(cuda.range("outer", () => cuda.range("inner", () => (stream.synchronize(), 5))), 5);
+      await cuda.range("asynchronous", () => stream.finished());
+      const failure = new Error("It fails");
+      assertEquals(
+        assertThrows(() =>
+          cuda.range("failing", () => {
+            throw failure;
+          })
+        ),
+        failure,
+      );
+      assertThrows(() => cuda.range(5 as unknown as string, () => {}), TypeError, "Cannot name a range 5");
+      assertThrows(() => cuda.range("x", 5 as unknown as () => void), TypeError, "Cannot call 5 in a range");
+    }
+    const trace = read(file);
+    const ranges = trace.events.filter(({ name }) => name === "range");
+    const named = new Map(ranges.map((range) => [trace.texts.get(range.values.name!), range]));
+    assertEquals([...named.keys()], ["inner", "outer", "asynchronous", "failing"]);
+    const [outer, inner] = [named.get("outer")!, named.get("inner")!];
+    assert(outer.begin <= inner.begin && outer.begin + outer.duration >= inner.begin + inner.duration);
+    const call = trace.events.find(({ name }) => name === "streamSynchronize")!;
+    assert(call.begin >= inner.begin && call.begin + call.duration <= inner.begin + inner.duration);
+    assertEquals([...named.values()].map(({ hasThrown }) => hasThrown), [false, false, false, true]);
+    // Without a trace, the function is only called.
+    using cuda = open({ driver: "software" });
+    assertEquals(cuda.range("nothing", () => 7), 7);
+  }));
