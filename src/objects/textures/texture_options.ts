@@ -31,7 +31,11 @@ export interface TextureOptions {
   sRgb?: boolean;
   /** The numbers of the border's channels. Defaults to zeros. */
   borderColor?: readonly [number, number, number, number];
-  /** The greatest number of reads that a read with gradients makes along the longer one: 1 to 16. Defaults to 1. */
+  /**
+   * The greatest number of samples that a read with gradients of a 1D or 2D texture with a linear filter takes along the
+   * longer one: 1 to 16. Defaults to 1. The software device finds the level of detail as a GPU does, and spreads the
+   * samples evenly; where a GPU takes them is not known.
+   */
   maxAnisotropy?: number;
   /** Whether a read uses one level of a mipmapped array, or a weighted sum of two. Defaults to `"point"`. */
   mipmapFilterMode?: FilterMode;

@@ -35,7 +35,8 @@ export interface TextureObject {
   readonly addressZ: number;
   readonly hasNormalizedCoordinates: number;
   readonly isSrgb: number;
-  readonly isAnisotropic: number;
+  /** The greatest number of samples along the longer gradient: 1 without anisotropic filtering. */
+  readonly maxAnisotropy: number;
   readonly optimizesTrilinear: number;
   readonly isSeamless: number;
   readonly levelBias: number;
@@ -78,7 +79,7 @@ const fields: readonly (keyof TextureObject)[] = [
   "addressZ",
   "hasNormalizedCoordinates",
   "isSrgb",
-  "isAnisotropic",
+  "maxAnisotropy",
   "optimizesTrilinear",
   "isSeamless",
   "levelBias",

@@ -16,7 +16,7 @@ import { Axis, position, secondDown, secondUp, texelsOf, withinRepeated } from "
 import { BoundTexture, type TexelLevel, TexelMemory } from "./bound_texture.ts";
 import { facePoint, texelOfCube } from "./cubemaps.ts";
 import { Footprint } from "./footprint.ts";
-import { exponentOf, nearestHalf, powerOfTwo } from "./texel_format.ts";
+import { exponentOf, floatOfBits, nearestHalf, powerOfTwo } from "./texel_format.ts";
 import { addressModes, type TextureObject, TextureSlots } from "./texture_object.ts";
 
 /**
@@ -45,6 +45,9 @@ export class TextureUnit {
   readonly #footprint: Footprint;
   readonly #bound = new Map<number, BoundTexture>();
   readonly #operations = new Map<number, TextureOperation>();
+  /** How many samples the read takes, and the gradient along which they lie. */
+  #samples = 1;
+  readonly #longer: [number, number] = [0, 0];
   readonly #place: Place = { x: 0, y: 0, z: 0, slice: 0, face: undefined };
   readonly #x = new Axis();
   readonly #y = new Axis();
@@ -137,12 +140,40 @@ export class TextureUnit {
       }
       return;
     }
-    const isSummed = this.#addLevels(texture, place, operation, at);
+    const detail = this.#detailOf(texture, operation, at);
+    if (this.#samples > 1) return this.#readSamples(texture, place, operation, { at, detail });
+    const isSummed = this.#addLevels(texture, place, operation, at, detail);
     for (let channel = 0; channel < 4; channel++) {
       this.#integers[results + channel] = isSummed
         ? this.#footprint.sum(texture, channel)
         : this.#footprint.point(texture, channel);
     }
+  }
+
+  /**
+   * Reads a texture at places along the longer gradient, evenly and with equal weights. A GPU's places and weights are
+   * not known.
+   */
+  #readSamples(
+    texture: BoundTexture,
+    place: Place,
+    operation: TextureOperation,
+    { at, detail }: { at: number; detail: number },
+  ): void {
+    const { x, y } = place;
+    const count = this.#samples, [right = 0, down = 0] = this.#longer;
+    const sums = [0, 0, 0, 0];
+    for (let sample = 0; sample < count; sample++) {
+      const part = (sample + 0.5) / count - 0.5;
+      place.x = Math.fround(x + part * right);
+      place.y = Math.fround(y + part * down);
+      this.#footprint.clear();
+      this.#addLevels(texture, place, operation, at, detail);
+      for (let channel = 0; channel < 4; channel++) {
+        sums[channel]! += floatOfBits(this.#footprint.sum(texture, channel));
+      }
+    }
+    sums.forEach((sum, channel) => this.#floats[at + exchangeWords.data + channel] = sum / count);
   }
 
   /** Adds the texel at integer coordinates. Returns false if there is none. */
@@ -198,16 +229,15 @@ export class TextureUnit {
   }
 
   /** Adds the texels of the levels that a read uses. Returns whether they are summed, not only passed on. */
-  #addLevels(texture: BoundTexture, place: Place, operation: TextureOperation, at: number): boolean {
+  #addLevels(texture: BoundTexture, place: Place, operation: TextureOperation, at: number, detail: number): boolean {
     const { object, levels } = texture;
-    const detail = levels.length === 1 ? 0 : this.#levelOf(texture, operation, at);
     if (object.filtersLevels === 0) {
       this.#addLevel(texture, place, operation, at, levels[detail + 128 >> 8]!, whole);
       return object.isFiltered === 1;
     }
     const index = detail >> 8;
     const rest = detail & 255;
-    const isSharpened = object.isAnisotropic === 1 && object.optimizesTrilinear === 1;
+    const isSharpened = object.maxAnisotropy > 1 && object.optimizesTrilinear === 1;
     const fraction = isSharpened ? Math.min(Math.max(2 * rest - 128, 0), 256) : rest;
     if (fraction < whole) this.#addLevel(texture, place, operation, at, levels[index]!, whole - fraction);
     if (fraction > 0) this.#addLevel(texture, place, operation, at, levels[index + 1]!, fraction);
@@ -289,10 +319,17 @@ export class TextureUnit {
     this.#footprint.add(level!, slice, x.first, y.first, whole);
   }
 
-  /** Returns the level of detail in 256ths. */
+  /** Returns the level of detail in 256ths, and sets the number of samples and the gradient along which they lie. */
+  #detailOf(texture: BoundTexture, operation: TextureOperation, at: number): number {
+    this.#samples = 1;
+    const isAnisotropic = operation.read === "gradient" && texture.object.maxAnisotropy > 1;
+    return texture.levels.length === 1 && !isAnisotropic ? 0 : this.#levelOf(texture, operation, at);
+  }
+
   #levelOf({ object, levels }: BoundTexture, { read, geometry }: TextureOperation, at: number): number {
     const lod = read === "level" ? this.#floats[at + exchangeWords.level]! : read === "gradient" ? undefined : leastLod;
-    const detail = lod === undefined ? this.#levelOfGradients(levels[0]!, geometry, at) : fixed(lod);
+    const most = object.isFiltered === 1 ? object.maxAnisotropy : 1;
+    const detail = lod === undefined ? this.#levelOfGradients(levels[0]!, geometry, { at, most }) : fixed(lod);
     const biased = detail + fixed(object.levelBias);
     const limited = Math.min(Math.max(biased, fixed(object.leastLevel)), fixed(object.greatestLevel));
     return Math.max(0, Math.min(limited, (levels.length - 1) * 256));
@@ -302,7 +339,11 @@ export class TextureUnit {
    * Returns the level of detail of gradients in 256ths: within 2 of a GPU's. The longest axis of the pixel's ellipse is
    * estimated from the gradients, and from their sum and difference.
    */
-  #levelOfGradients({ width, height, depth }: TexelLevel, geometry: Geometry, at: number): number {
+  #levelOfGradients(
+    { width, height, depth }: TexelLevel,
+    geometry: Geometry,
+    { at, most }: { at: number; most: number },
+  ): number {
     const extents = [width, height, depth];
     const gradient = (first: number): number[] =>
       Array.from(
@@ -318,7 +359,28 @@ export class TextureUnit {
     if (!(longest > 0)) return leastLod * 256;
     const exponent = exponentOf(longest);
     const step = Math.floor((longest / powerOfTwo(exponent) - 1) * 256);
-    return 256 * exponent + (step === 0 ? 0 : Math.round(256 * Math.log2(1 + (step + 15 / 32) / 256)));
+    const level = 256 * exponent + (step === 0 ? 0 : Math.round(256 * Math.log2(1 + (step + 15 / 32) / 256)));
+    if (most === 1 || dx.length > 2) return level;
+    return this.#sharpened(level, { dx, dy, most, at });
+  }
+
+  /**
+   * Returns the level of detail of gradients with anisotropic filtering, which is that of the shorter axis of the pixel's
+   * ellipse: its area, divided by the longer axis. It is within 2 of a GPU's.
+   */
+  #sharpened(
+    level: number,
+    { dx, dy, most, at }: { dx: readonly number[]; dy: readonly number[]; most: number; at: number },
+  ): number {
+    const [dx0 = 0, dx1 = 0] = dx, [dy0 = 0, dy1 = 0] = dy;
+    const shorter = Math.floor(256 * Math.log2(Math.abs(dx0 * dy1 - dx1 * dy0)) - level + 5 / 8);
+    const sharpened = Math.min(level, Math.max(level - Math.round(256 * Math.log2(most)), shorter));
+    const ratio = 2 ** ((level - Math.max(sharpened, 0)) / 256);
+    this.#samples = Math.min(most, Math.max(1, Math.ceil(ratio - 1 / 256)));
+    const first = at + exchangeWords.gradients + (lengthOf(dx) >= lengthOf(dy) ? 0 : 3);
+    this.#longer[0] = this.#floats[first]!;
+    this.#longer[1] = dx.length > 1 ? this.#floats[first + 1]! : 0;
+    return sharpened;
   }
 }
 
