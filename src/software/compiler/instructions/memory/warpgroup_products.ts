@@ -1,9 +1,10 @@
 /**
  * `wgmma`: four warps together multiply matrices in shared memory. PTX ISA, section 9.7.15.
  *
- * The product is computed where the instruction is executed: until `wgmma.wait_group` returns, programs may neither
- * read D nor write A or B, so they cannot tell when it is computed. What a thread or the asynchronous proxy has written to shared
- * memory before, and has ordered by a fence and a barrier, is there.
+ * Products with the same accumulator that follow one another are computed at the last one, and all others where the
+ * instruction is executed: until `wgmma.wait_group` returns, programs may neither read D nor write A or B, so they cannot
+ * tell when a product is computed. What a thread or the asynchronous proxy has written to shared memory before, and has
+ * ordered by a fence and a barrier, is there.
  *
  * Each warp computes its rows of D by itself. Its threads leave their fragments and descriptors in memory, and wait until
  * all threads of the warp have arrived. The first thread that resumes computes the product for the warp.
