@@ -969,7 +969,9 @@ export class CudaDevice {
    */
   async finished(options: WaitOptions = {}): Promise<void> {
     checkOptions(options, waitOptions);
-    await this.#finish(options, true);
+    const { recorder } = this.#session;
+    const finish = this.#finish(options, true);
+    await (recorder?.wait("device", this.ordinal, this.ordinal, finish) ?? finish);
   }
 
   async #finish(options: WaitOptions, throwsErrors: boolean): Promise<void> {

@@ -138,7 +138,10 @@ function addProcess(items: TrackItem[], trace: Trace, flows: Flows): void {
     return track;
   };
   const memory = new PoolMemory();
-  const lanes = rangeLanes(events);
+  const lanes = new Map([
+    ...lanesOf(events.filter(({ name }) => name === "range")),
+    ...lanesOf(events.filter(({ name }) => name.startsWith("wait for "))),
+  ]);
   for (const { verb, peer, lane, ...slice } of heldSlices(trace, flows)) {
     items.push({ ...slice, track: trackOf(`${verb} process ${peer}${lane === 0 ? "" : ` (${lane + 1})`}`) });
   }
@@ -148,8 +151,11 @@ function addProcess(items: TrackItem[], trace: Trace, flows: Flows): void {
     const flow = flows.of(event);
     const { begin, duration } = event;
     const base = { begin, name: nameOf(trace, event), details: detailsOf(trace, event), ...flow && { flows: flow } };
-    if (event.name === "range") {
-      items.push({ ...base, duration, track: trackOf(`ranges${laneName(lanes, event)}`), category: "range" });
+    const lane = lanes.get(event);
+    if (lane !== undefined) {
+      const kind = event.name === "range" ? "range" : "wait";
+      const row = lane === 0 ? "" : ` (${lane + 1})`;
+      items.push({ ...base, duration, track: trackOf(`${kind}s${row}`), category: kind });
     } else if ("peer" in event.values) {
       items.push({ ...base, track: trackOf(`messages with process ${event.values.peer}`), category: "message" });
     } else if (event.name === "kernel") {
@@ -271,13 +277,13 @@ const isHandle: ReadonlySet<string> = new Set([
   "stream",
 ]);
 
-/** Returns the row of each range: one that overlaps another without being within it has the next row. */
-function rangeLanes(events: readonly TraceEvent[]): Map<TraceEvent, number> {
+/** Returns the row of each event: one that overlaps another without being within it has the next row. */
+function lanesOf(events: readonly TraceEvent[]): Map<TraceEvent, number> {
   const lanes = new Map<TraceEvent, number>();
   const open: TraceEvent[][] = [];
   const end = ({ begin, duration }: TraceEvent): number => begin + duration;
   for (
-    const event of events.filter(({ name }) => name === "range").sort((a, b) => a.begin - b.begin || end(b) - end(a))
+    const event of events.toSorted((a, b) => a.begin - b.begin || end(b) - end(a))
   ) {
     for (const lane of open) while (lane.length > 0 && end(lane.at(-1)!) <= event.begin) lane.pop();
     let index = open.findIndex((lane) => lane.length === 0 || end(lane.at(-1)!) >= end(event));
@@ -286,11 +292,6 @@ function rangeLanes(events: readonly TraceEvent[]): Map<TraceEvent, number> {
     lanes.set(event, index);
   }
   return lanes;
-}
-
-function laneName(lanes: ReadonlyMap<TraceEvent, number>, event: TraceEvent): string {
-  const lane = lanes.get(event)!;
-  return lane === 0 ? "" : ` (${lane + 1})`;
 }
 
 function nameOf({ kernels, texts }: Trace, { name, values }: TraceEvent): string {

@@ -176,6 +176,23 @@ export class TraceRecorder {
     this.end();
   }
 
+  /** Writes how long the program waits for a promise, which is fulfilled when `what` is done. Returns the promise. */
+  wait(
+    what: "stream" | "event" | "device",
+    handle: bigint | number,
+    device: number,
+    promise: Promise<void>,
+  ): Promise<void> {
+    const begin = this.now();
+    const write = (hasThrown: boolean): void => {
+      const at = this.begin(this.kind({ name: `wait for ${what}`, values: [what] }), device, begin, hasThrown);
+      this.values[at] = Number(handle);
+      this.end();
+    };
+    promise.then(() => write(false), () => write(true));
+    return promise;
+  }
+
   /** Writes an event without duration. */
   instant(kind: number, v0 = 0, v1 = 0, v2 = 0, v3 = 0): void {
     const { values } = this;

@@ -248,6 +248,13 @@ test("a range has the duration of its function, and what is within it", { skip }
     assertEquals([...named.keys()], ["inner", "outer", "asynchronous", "failing"]);
     const [outer, inner] = [named.get("outer")!, named.get("inner")!];
     assert(outer.begin <= inner.begin && outer.begin + outer.duration >= inner.begin + inner.duration);
+    const [wait] = trace.events.filter(({ name }) => name === "wait for stream");
+    const asynchronous = named.get("asynchronous")!;
+    assertEquals(
+      wait!.values.stream,
+      trace.events.find(({ name }) => name === "streamCreateWithPriority")!.values.stream,
+    );
+    assert(wait!.begin >= asynchronous.begin && wait!.duration <= asynchronous.duration);
     const call = trace.events.find(({ name }) => name === "streamSynchronize")!;
     assert(call.begin >= inner.begin && call.begin + call.duration <= inner.begin + inner.duration);
     assertEquals([...named.values()].map(({ hasThrown }) => hasThrown), [false, false, false, true]);

@@ -234,7 +234,8 @@ export class CudaEvent implements Disposable {
    */
   finished(options?: WaitOptions): Promise<void> {
     if (this.#recordedBy === undefined) this.#checkRecorded("the host waits for");
-    return waitUntil(() => this.query(), options, () => `an event of device ${this.device.ordinal}`);
+    const done = waitUntil(() => this.query(), options, () => `an event of device ${this.device.ordinal}`);
+    return this.#session.recorder?.wait("event", this.unsafeHandle, this.device.ordinal, done) ?? done;
   }
 
   /**

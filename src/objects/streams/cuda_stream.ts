@@ -567,7 +567,9 @@ export class CudaStream implements Disposable {
    */
   async finished(options: WaitOptions = {}): Promise<void> {
     checkOptions(options, waitOptions);
-    await this.#finish(options, true);
+    const { recorder } = this.#session;
+    const finish = this.#finish(options, true);
+    await (recorder?.wait("stream", this.unsafeHandle, this.device.ordinal, finish) ?? finish);
   }
 
   async #finish(options: WaitOptions, throwsErrors: boolean): Promise<void> {
