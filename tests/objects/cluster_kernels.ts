@@ -151,11 +151,12 @@ STORE:
   mov.u32 %r11, sm; add.u32 %r11, %r11, %r7; ld.shared.u32 %r13, [%r11];
   mul.wide.u32 %rd5, %r5, 4; add.u64 %rd5, %rd0, %rd5; st.global.u32 [%rd5], %r13;
   ${barrier}`,
-  // Threads arrive, store to memory that nobody reads before, and wait; the first warp exits without waiting.
+  // In each round threads store to another block's memory, arrive and wait. Before the first one, all blocks have started.
   phases: `
   .shared .b32 sm[64];
   mov.u32 %r6, 0; mov.u32 %r7, sm; shl.b32 %r8, %r0, 2; add.u32 %r7, %r7, %r8;
   add.u32 %r9, %r1, 1; rem.u32 %r9, %r9, %r2; mapa.shared::cluster.u32 %r10, %r7, %r9; mov.u32 %r11, %r5;
+  ${barrier}
 ROUND:
   st.shared::cluster.u32 [%r10], %r11;
   barrier.cluster.arrive.release; 
