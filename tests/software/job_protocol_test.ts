@@ -17,6 +17,7 @@ import { test } from "../support/test.ts";
 const mostJobs = 3;
 /** The maximum number of threads that run a job at once. */
 const threads = 2;
+
 /** Returns the words of a board with statistics, on which no thread depends. */
 function statistics(): number[] {
   const board = new JobBoard();
@@ -62,13 +63,20 @@ class Memory {
   /** The number of blocks of each job that were run, by the jobs' numbers. The first word is the number that is running. */
   readonly ran = new Int32Array(new SharedArrayBuffer(4 * (2 + mostJobs)));
 
-  constructor(workers: number) {
+  /** The number of blocks of each job, if each begins after the one before. */
+  readonly #blocks: readonly number[];
+
+  constructor({ workers, blocks, then }: Case) {
+    this.#blocks = then === "cancel" ? [] : blocks;
     for (let worker = 0; worker < workers; worker++) this.board.start();
     Object.defineProperty(this.board, "words", { value: observed(this.board.words) });
   }
 
+  /** Runs the blocks that the calling thread has claimed. */
   run(job: Job): void {
     const { number } = job;
+    const before = number === 1 ? undefined : this.#blocks[number - 2];
+    if (before !== undefined) assertEquals(Atomics.load(this.ran, number - 1), before);
     Atomics.add(this.ran, 0, 1);
     Atomics.add(this.ran, number, job.last - job.first);
     Atomics.notify(this.ran, number);
@@ -96,7 +104,7 @@ function workerOf(memory: Memory, worker: number): ModelThread {
           },
         },
       });
-      // As for copies and fills.
+      // Like "TransferRunner" of worker.ts, which copies and fills.
       const runnerOf = (job: Job) => ({
         fields: { number: job.number },
         hasResidents: false,
@@ -215,7 +223,7 @@ function mainOf(memory: Memory, { blocks, awaited, helps, workers, then }: Case)
 
 function exploreCase(model: Case): Exploration {
   const { workers, preemptions } = model;
-  const memory = new Memory(workers);
+  const memory = new Memory(model);
   const { board, ran } = memory;
   using _join = forgetBefore(Job.prototype, "join");
   using _leave = forgetBefore(Job.prototype, "leave");
