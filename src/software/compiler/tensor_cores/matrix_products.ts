@@ -136,8 +136,10 @@ function hasSmallFloats({ a }: MatrixProduct): boolean {
 export interface ConvertedOperand {
   /** The size of the converted operand, in bytes. */
   readonly byteLength: number;
-  /** The index of the function that converts it: see `floatReader`. */
-  readonly reader: number;
+  /** A name that is equal for operands that are converted in the same way. */
+  readonly name: string;
+  /** Returns the index of the function that converts it: see `floatReader`. */
+  reader(): number;
 }
 
 /** Returns how an operand of a product is converted. Undefined if the product's function reads the fragments itself. */
@@ -151,8 +153,12 @@ export function convertedOperand(
   // The rows of a B that metadata selects are in the usual order.
   const isSplit = isSplitProduct(product) && (part === "a" || product.selector === undefined);
   const normalizes = product.isOfWarpgroup !== true;
-  const reader = floatReader(functions, { operand: part, format, count, depth, isSplit, normalizes });
-  return { byteLength: 6 * count * depth, reader };
+  const operand = { operand: part, format, count, depth, isSplit, normalizes };
+  return {
+    byteLength: 6 * count * depth,
+    name: JSON.stringify(operand),
+    reader: () => floatReader(functions, operand),
+  };
 }
 
 /** Returns an operand of a product that a load sets. Undefined if it can only be converted from the fragments. */

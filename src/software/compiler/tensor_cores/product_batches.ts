@@ -240,11 +240,11 @@ class ConvertedOperands {
   }
 
   #place(
-    { reader, byteLength }: ConvertedOperand,
+    { name, reader, byteLength }: ConvertedOperand,
     fragment: number,
     source: ReturnType<LoadedFragments["find"]>,
   ): PlacedOperand {
-    const key = `${reader} ${fragment}`;
+    const key = `${name} ${fragment}`;
     let placed = this.#found.get(key);
     if (placed !== undefined) return placed;
     const { code } = this.#f;
@@ -254,7 +254,7 @@ class ConvertedOperands {
     code.get(this.#space).i32(source?.load.row ?? fragment);
     if (source !== undefined) code.i32(32 * source.first);
     code.get(this.#space).i32(placed.at).ops("i32Add");
-    code.call(source === undefined ? reader : loadedReader(this.#functions, source.operand)).set(placed.flags);
+    code.call(source === undefined ? reader() : loadedReader(this.#functions, source.operand)).set(placed.flags);
     return placed;
   }
 }

@@ -184,7 +184,7 @@ class WarpgroupWriter {
     if (converted === undefined) return { ...prepared, a: undefined };
     const a = { at: this.#end, flags: this.#f.local() };
     this.#end += converted.byteLength;
-    code.get(this.#space).i32(aAt).get(this.#space).i32(a.at).ops("i32Add").call(converted.reader).set(a.flags);
+    code.get(this.#space).i32(aAt).get(this.#space).i32(a.at).ops("i32Add").call(converted.reader()).set(a.flags);
     return { ...prepared, a };
   }
 
@@ -242,7 +242,7 @@ class WarpgroupWriter {
         this.#read("b", prepared, { blocks: 1, pushFirst: () => code.get(group) });
         const { reader } = convertedOperand(this.#functions, { product: product.part, part: "b" })!;
         code.get(space).i32(warpgroupPlaces.b);
-        pushMatrix(bAt).call(reader).set(bFlags);
+        pushMatrix(bAt).call(reader()).set(bFlags);
         this.#multiplyShadows(prepared, accumulator);
       } else {
         const columns = {
