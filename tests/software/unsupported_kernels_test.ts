@@ -169,7 +169,7 @@ test("registers that are not supported refuse their kernel only", () => {
     const [bad, reason] of [
       [kernel("bad", blackwell), "it needs a GPU of sm_100"],
       [kernel("bad", ".local .align 131072 .b8 l[64]; mov.u32 %r, l;"), "to more than 65536 bytes"],
-      [kernel("bad", "mov.u32 %r, %aggr_smem_size;"), "%aggr_smem_size is not supported"],
+      [kernel("bad", "mov.u32 %r, %reserved_smem_offset_2;"), "%reserved_smem_offset_2 is not supported"],
     ] as const
   ) {
     const results = resultsOf(header + bad + kernel("good", "mov.u32 %r, 6;") + ".global .u32 image;\n");

@@ -64,6 +64,9 @@ function counting(push: (e: FunctionEmitter) => void): SpecialRegister {
   return { bits: 32, push, stride: 1n };
 }
 
+/** A 64-bit register that is always 0. */
+const wideZero: SpecialRegister = { bits: 64, push: (e) => e.code.i64(0n), stride: 0n };
+
 /** The special registers with the halves of the address of a cooperative launch's workspace. */
 const workspaceRegisters: ReadonlySet<string> = new Set(["%envreg1", "%envreg2"]);
 
@@ -152,6 +155,7 @@ const specialRegisters = onFirstUse((): ReadonlyMap<string, SpecialRegister> =>
     ["%globaltimer_lo", register((e) => e.callHelper("clock").ops("i32WrapI64"))],
     ["%globaltimer_hi", register((e) => e.callHelper("clock").i64(32n).ops("i64ShrU", "i32WrapI64"))],
     ["%total_smem_size", uniform((e) => e.getFixed("sharedBytes"))],
+    ["%aggr_smem_size", uniform((e) => e.getFixed("sharedBytes").i32(sharedSpan.reserved).ops("i32Add"))],
     [
       "%dynamic_smem_size",
       uniform((e) => {
@@ -198,6 +202,12 @@ const specialRegisters = onFirstUse((): ReadonlyMap<string, SpecialRegister> =>
       }),
     ],
     ["%is_explicit_cluster", { bits: 1, push: (e) => e.getFixed("isCluster"), stride: 0n }],
+    // There are no counters of performance, and no graphs that kernels launch.
+    ...Array.from({ length: 8 }, (_, index): [string, SpecialRegister][] => [
+      [`%pm${index}`, uniform((e) => e.code.i32(0))],
+      [`%pm${index}_64`, wideZero],
+    ]).flat(),
+    ["%current_graph_exec", wideZero],
     ["WARP_SZ", uniform((e) => e.code.i32(warpSize))],
   ])
 );
