@@ -3,7 +3,9 @@
  *
  * @module
  */
-import { open, readFile } from "node:fs/promises";
+import { readFile } from "node:fs/promises";
+import { writeNewFile } from "../src/files/new_file.ts";
+import { writeFully } from "../src/files/runtime_files.ts";
 import { encodePerfetto } from "../src/trace/perfetto.ts";
 import { joinTraces } from "../src/trace/joined_trace.ts";
 import { readTrace } from "../src/trace/read_trace.ts";
@@ -42,13 +44,16 @@ async function run(args: readonly string[], terminal: Terminal): Promise<number>
   const traces = [];
   for (const file of files) traces.push(readTrace(file, new Uint8Array(await readFile(file))));
   const { items, mistakes } = joinTraces(traces);
-  const output = await open(values.output, "w");
-  try {
-    const parts = values.output.endsWith(".svg") ? [new TextEncoder().encode(drawTrace(items))] : encodePerfetto(items);
-    for (const part of parts) await output.write(part);
-  } finally {
-    await output.close();
-  }
+  await writeNewFile(values.output, async (file) => {
+    const parts = values.output!.endsWith(".svg")
+      ? [new TextEncoder().encode(drawTrace(items))]
+      : encodePerfetto(items);
+    let position = 0;
+    for (const part of parts) {
+      await writeFully(file, part, position);
+      position += part.length;
+    }
+  });
   const events = traces.reduce((sum, { events }) => sum + events.length, 0);
   const replaced = traces.reduce((sum, { replaced }) => sum + replaced, 0);
   terminal.print(

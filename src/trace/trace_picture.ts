@@ -32,7 +32,7 @@ interface Row {
 /** Draws a trace. */
 export function drawTrace(items: readonly TrackItem[]): string {
   const rows = rowsOf(items);
-  const first = Math.min(...items.map(({ begin }) => begin));
+  const first = items.reduce((least, { begin }) => Math.min(least, begin), Infinity);
   const last = items.reduce((end, { begin, duration = 0 }) => Math.max(end, begin + duration), first);
   const scale = (sizes.width - sizes.left - sizes.right) / (last - first || 1);
   const x = (time: number): number => sizes.left + (time - first) * scale;
@@ -108,7 +108,15 @@ function counter({ track, items, top }: Row, x: (time: number) => number): strin
   const most = items.reduce((most, { value = 0 }) => Math.max(most, value), 1);
   const y = (value: number): number => top + sizes.counter - 2 - value / most * (sizes.counter - 6);
   let path = `M${round(x(items[0]!.begin))} ${round(y(0))}`;
-  for (const { begin, value = 0 } of items) path += `H${round(x(begin))}V${round(y(value))}`;
+  let drawn = -Infinity;
+  for (const [index, { begin, value = 0 }] of items.entries()) {
+    const at = x(begin);
+    // Of the values at the same place, the last one is drawn.
+    const next = items[index + 1];
+    if (at - drawn < leastWidth && next !== undefined && x(next.begin) - drawn < leastWidth) continue;
+    path += `H${round(at)}V${round(y(value))}`;
+    drawn = at;
+  }
   const end = sizes.width - sizes.right;
   return `${label(`${track.name}, at most ${most.toLocaleString("en-US")}`, top + sizes.row / 2)}
 <path d="${path}H${end}V${round(y(0))}Z" fill="${colors[5]}" fill-opacity="0.6"/>`;

@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { shimRefusal } from "../../ffi/native/shim/shim.ts";
 import { joinTraces } from "../../src/trace/joined_trace.ts";
 import { readTrace, type Trace } from "../../src/trace/read_trace.ts";
@@ -110,5 +110,30 @@ test(
       for (const mistake of mistakes) {
         assertMatch(mistake, /^\d+ messages from \d+\.trace to \d+\.trace arrived before they were sent, by up to \d/);
       }
+    }),
+);
+
+test(
+  "trace writes a picture with a row for each track, and nothing if a file is no trace",
+  { skip },
+  () =>
+    inFolder(async (folder) => {
+      await recordFrames(folder);
+      const files = readdirSync(folder).filter((name) => name.endsWith(".trace")).map((name) => `${folder}/${name}`);
+      const output = `${folder}/frames.svg`;
+      assertEquals((await poolpass("trace", ...files, "-o", output)).code, 0);
+      const svg = readFileSync(output, "utf8");
+      for (
+        const row of ["frame_producer.ts", "frame_consumer.ts", "calls", "messages with process", "leases of process"]
+      ) {
+        assert(svg.includes(row), row);
+      }
+      assert((svg.match(/<rect /g) ?? []).length > 50 && svg.includes('<path class="f"') && svg.endsWith("</svg>\n"));
+      writeFileSync(`${folder}/text`, "no trace\n");
+      const { code, errors } = await poolpass("trace", ...files, `${folder}/text`, "-o", `${folder}/other.svg`);
+      assertEquals([code, existsSync(`${folder}/other.svg`)], [1, false]);
+      assertEquals(errors, `Cannot read "${folder}/text" as a trace: it has 9 bytes, and the header alone has 4096\n`);
+      assertMatch((await poolpass("trace", ...files)).errors, /^Name the trace to write: -o OUT; /);
+      assertMatch((await poolpass("trace", "-o", output)).errors, /^Name the files that processes have recorded; /);
     }),
 );
