@@ -10,7 +10,9 @@ const sources = folders.flatMap((folder) => [...Deno.readDirSync(folder)].map(({
 for (const { folder, name } of sources) {
   if (!name.endsWith(".cu")) continue;
   const ptx = name.replace(/cu$/, "ptx");
-  const options = ["-ptx", "-lineinfo", "-arch=compute_80", name, "-o", ptx];
+  const usesClusters = Deno.readTextFileSync(new URL(name, folder)).includes("__cluster_dims__");
+  const architecture = usesClusters ? "compute_90" : "compute_80";
+  const options = ["-ptx", "-lineinfo", `-arch=${architecture}`, name, "-o", ptx];
   const { success, stderr } = new Deno.Command("nvcc", { args: options, cwd: folder }).outputSync();
   if (!success) throw new Error(new TextDecoder().decode(stderr));
   const text = Deno.readTextFileSync(new URL(ptx, folder));
