@@ -2,7 +2,7 @@
  * Jobs in all orders in which the main thread and workers can access them: no block is lost, and nobody waits for what has
  * happened. Timeouts never end a wait here, because each wait that only a timeout ends is a defect.
  */
-import { assertEquals, assertMatch } from "@std/assert";
+import { assert, assertEquals, assertMatch } from "@std/assert";
 import { pause } from "../../src/support/waiting/timer.ts";
 import { fieldsOfBefore, Job, JobBoard } from "../../src/software/execution/workers/job_board.ts";
 import { JobLoop } from "../../src/software/execution/workers/job_loop.ts";
@@ -57,6 +57,20 @@ function forgetBefore(prototype: object, name: string): Disposable {
   return { [Symbol.dispose]: () => void Object.defineProperty(prototype, name, method) };
 }
 
+/** Returns a program that depends on all that it has seen, except before pauses. */
+function remembering(program: () => void): Pick<ModelThread, "run" | "onPause"> {
+  let forgetAll: typeof forget;
+  return {
+    run(onForget) {
+      forgetAll = onForget;
+      forget = () => {};
+      localsOf = () => "";
+      program();
+    },
+    onPause: () => forgetAll("paused"),
+  };
+}
+
 /** The memory of a case. */
 class Memory {
   readonly board = new JobBoard(new SharedArrayBuffer(4 * (16 + 72 * mostJobs)));
@@ -66,9 +80,10 @@ class Memory {
   /** The number of blocks of each job, if each begins after the one before. */
   readonly #blocks: readonly number[];
 
-  constructor({ workers, blocks, then }: Case) {
+  constructor({ workers, blocks, then }: Case, prepare: (board: JobBoard) => number = () => 0) {
     this.#blocks = then === "cancel" ? [] : blocks;
     for (let worker = 0; worker < workers; worker++) this.board.start();
+    this.ran[1] = prepare(this.board);
     Object.defineProperty(this.board, "words", { value: observed(this.board.words) });
   }
 
@@ -84,9 +99,11 @@ class Memory {
   }
 }
 
-function workerOf(memory: Memory, worker: number): ModelThread {
+/** Returns a worker, which may do something else first. */
+function workerOf(memory: Memory, worker: number, first?: Pick<ModelThread, "run">): ModelThread {
   const { board } = memory;
   return {
+    first: first?.run,
     name: `worker ${worker}`,
     repeats: true,
     run(onForget) {
@@ -224,16 +241,24 @@ function mainOf(memory: Memory, { blocks, awaited, helps, workers, then }: Case)
 function exploreCase(model: Case): Exploration {
   const { workers, preemptions } = model;
   const memory = new Memory(model);
-  const { board, ran } = memory;
+  const threads = [mainOf(memory, model), ...Array.from({ length: workers }, (_, worker) => workerOf(memory, worker))];
+  return exploreThreads(memory, threads, preemptions);
+}
+
+function exploreThreads(
+  { board, ran }: Memory,
+  threads: readonly ModelThread[],
+  mostPreemptions: number,
+): Exploration {
   using _join = forgetBefore(Job.prototype, "join");
   using _leave = forgetBefore(Job.prototype, "leave");
   using _claim = forgetBefore(Job.prototype, "claim");
   try {
     return explore({
-      threads: [mainOf(memory, model), ...Array.from({ length: workers }, (_, worker) => workerOf(memory, worker))],
+      threads,
       memory: [board.buffer, workerProgress.word.buffer, ran.buffer as SharedArrayBuffer],
       ignored: statistics(),
-      mostPreemptions: preemptions,
+      mostPreemptions,
     });
   } finally {
     delete (workerProgress as { value?: number }).value;
@@ -279,6 +304,67 @@ for (const [index, model] of [...cases, ...longCases].entries()) {
     assertEquals(exploreCase(model).failure, undefined);
   });
 }
+
+test("a worker runs the blocks that are left when all others found the job full", () => {
+  const memory = new Memory({ blocks: [3], workers: 2, awaited: 0, preemptions: 0 }, (board) => {
+    const job = new Job(board, 0);
+    job.open({ number: 1, threads }, { first: 0, end: 3, workers: 0 });
+    // The main thread and the first worker have run a block each.
+    for (let count = 0; count < threads; count++) job.join() && job.claim(1, threads);
+    return 2;
+  });
+  const { board, ran } = memory;
+  const { opened } = new JobBoard(board.buffer);
+  const job = new Job(board, 0);
+  const main = remembering(() => {
+    job.leave();
+    for (let seen; (seen = Atomics.load(ran, 1)) < 3;) Atomics.wait(ran, 1, seen);
+  });
+  // The second worker has found before that the job was not full. The first one may find so when it comes back.
+  const first = remembering(() => void job.leave());
+  const second = remembering(() => {
+    if (!job.join()) return board.waitForJob(opened);
+    if (job.claim(1, threads)) memory.run(job);
+    job.leave();
+  });
+  const { failure } = exploreThreads(
+    memory,
+    [{ name: "main", ...main }, workerOf(memory, 0, first), workerOf(memory, 1, second)],
+    1,
+  );
+  assertEquals(failure, undefined);
+});
+
+test("a worker that leaves a job last when it is closed already wakes others for the next", () => {
+  const memory = new Memory({ blocks: [1, 1], workers: 2, awaited: 1, preemptions: 0 }, (board) => {
+    const [next, job] = [new Job(board, 0), new Job(board, 1)];
+    job.open({ number: 1, threads }, { first: 0, end: 1, workers: 0 });
+    next.open({ number: 2, threads, ...fieldsOfBefore([job]) }, { first: 0, end: 1, workers: 0 });
+    // The first worker has run the block.
+    assert(job.join() && job.claim(1, threads));
+    return 1;
+  });
+  const { board, ran } = memory;
+  const { opened } = new JobBoard(board.buffer);
+  const job = new Job(board, 1);
+  const main = remembering(() => {
+    while (!job.isOver) pause();
+    job.close();
+    for (let seen; (seen = Atomics.load(ran, 2)) < 1;) Atomics.wait(ran, 2, seen);
+  });
+  const first = remembering(() => void job.leave());
+  // The second worker has found before that the job had blocks, and that the next one might not begin.
+  const second = remembering(() => {
+    assertEquals(job.join(), false);
+    board.waitForJob(opened);
+  });
+  const { failure } = exploreThreads(
+    memory,
+    [{ name: "main", ...main }, workerOf(memory, 0, first), workerOf(memory, 1, second)],
+    1,
+  );
+  assertEquals(failure, undefined);
+});
 
 test("exploring finds a wait for what has happened, and none if the wait checks the word that changes", () => {
   const words = new Int32Array(new SharedArrayBuffer(8));

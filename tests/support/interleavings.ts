@@ -23,6 +23,8 @@ export interface ModelThread {
   readonly onPause?: () => void;
   /** Whether the program runs again and again, each time as if for the first time, and need not end. */
   readonly repeats?: boolean;
+  /** What the thread does before. Without this, a thread that repeats its program is waiting when the others begin. */
+  readonly first?: ModelThread["run"] | undefined;
 }
 
 /** Threads that share memory. */
@@ -129,6 +131,8 @@ class Explorer {
   /** For each thread, where its program first depended only on a string. */
   readonly #forgotten: readonly Map<string, Place>[];
   readonly #beginnings: readonly Place[];
+  /** For each thread that does something first, where it begins to do so. */
+  readonly #firsts: readonly (Place | undefined)[];
   /** Whether a thread was found to access a word in another way than was known, so that accesses may not commute. */
   #hasFound = false;
   /** The results that the program gets that is called, and how many of them it has got. */
@@ -158,6 +162,7 @@ class Explorer {
     this.#contentsOf(words);
     this.#forgotten = model.threads.map(() => new Map());
     this.#beginnings = model.threads.map((_, thread) => this.#addPlace(thread));
+    this.#firsts = model.threads.map(({ first }, thread) => first && this.#addPlace(thread));
   }
 
   explore(): Exploration {
@@ -168,7 +173,7 @@ class Explorer {
     Object.assign(scope, { Atomics: this.#observedAtomics(), setImmediate() {} });
     performance.now = () => 0;
     try {
-      for (const beginning of this.#beginnings) this.#find(beginning);
+      for (const place of [...this.#beginnings, ...this.#firsts]) if (place !== undefined) this.#find(place);
       // Few preemptions show most of what threads access.
       const { mostPreemptions } = this.#model;
       for (let most = 0; most < Math.min(mostPreemptions, 3); most++) {
@@ -238,14 +243,15 @@ class Explorer {
   /** Finds the next access at a place. */
   #find(place: Place): void {
     const results: Result[] = [];
-    for (let at = place; at.before !== undefined; at = at.before) results.push(at.result!);
+    let begin = place;
+    for (; begin.before !== undefined; begin = begin.before) results.push(begin.result!);
     this.#results = results.reverse();
     this.#position = 0;
     this.#next = this.#local = undefined;
-    const { run, onPause } = this.#model.threads[place.thread]!;
+    const { run, onPause, first = run } = this.#model.threads[place.thread]!;
     this.#onPause = onPause;
     try {
-      run((local) => {
+      (begin === this.#firsts[place.thread] ? first : run)((local) => {
         if (this.#next === undefined) this.#local = local;
       });
     } catch (error) {
@@ -403,9 +409,13 @@ class Explorer {
     let open: number[] = [], next: number[] = [];
     const edges: number[] = [], ends: number[] = [];
     state.fill(0);
-    for (const [thread, { number }] of this.#beginnings.entries()) state[1 + thread] = number;
+    for (const [thread, beginning] of this.#beginnings.entries()) {
+      state[1 + thread] = (this.#firsts[thread] ?? beginning).number;
+    }
     state[last] = -1;
-    for (const [thread, { repeats }] of threads.entries()) while (repeats && !this.#waits(thread)) this.#step(thread);
+    for (const [thread, { repeats, first }] of threads.entries()) {
+      while (repeats && first === undefined && !this.#waits(thread)) this.#step(thread);
+    }
     this.#settle();
     open.push(states.add(state, -1));
     for (let preemptions = 0; preemptions <= mostPreemptions && open.length > 0; preemptions++) {

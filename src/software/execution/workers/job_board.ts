@@ -252,6 +252,15 @@ export class JobBoard {
     Atomics.notify(this.words, header.opened);
   }
 
+  /**
+   * Wakes an idle worker for the blocks that are left of a job that no thread runs now. Others may have found the job
+   * full when the calling thread only tried to join.
+   */
+  wakeForRest(): void {
+    Atomics.add(this.words, header.opened, 1);
+    Atomics.notify(this.words, header.opened, 1);
+  }
+
   /** Blocks while workers must not access memory. Called by workers between parts of jobs, and now and then within them. */
   parkWhilePaused(): void {
     if (Atomics.load(this.words, header.paused) === 0) return;
@@ -481,8 +490,8 @@ export class Job {
   }
 
   /**
-   * Must be called by a thread that has joined, or tried to. Returns whether it was the last. If so, and nothing is left
-   * to do, lets the jobs begin that come after this one.
+   * Must be called by a thread that has joined, or tried to. Returns whether it was the last. If so, wakes a worker for
+   * the blocks that are left, or lets the jobs begin that come after this one.
    *
    * @param time the time in nanoseconds
    */
@@ -491,7 +500,8 @@ export class Job {
     if (time > this.#get("endTime")) this.#set("endTime", time);
     const isLast = Atomics.sub(words, this.#state + state.running, 1) === 1;
     if (!this.isOpen) Atomics.notify(words, this.#state + state.running);
-    if (isLast && !this.hasBlocks) this.#board.wakeForNext(this);
+    if (isLast && this.hasBlocks) this.#board.wakeForRest();
+    else if (isLast) this.#board.wakeForNext(this);
     return isLast;
   }
 
