@@ -22,6 +22,7 @@ export class TexelMemory {
   readonly #halves: Uint16Array;
   readonly #signedHalves: Int16Array;
   readonly words: Uint32Array;
+  readonly singles: Float32Array;
 
   constructor({ buffer }: WebAssembly.Memory) {
     this.bytes = new Uint8Array(buffer);
@@ -29,6 +30,7 @@ export class TexelMemory {
     this.#halves = new Uint16Array(buffer);
     this.#signedHalves = new Int16Array(buffer);
     this.words = new Uint32Array(buffer);
+    this.singles = new Float32Array(buffer);
   }
 
   /** Returns the bits of a channel: integers as they are, signed ones as negative numbers, floats as their bits. */

@@ -8,6 +8,7 @@ import type { BoundTexture, TexelLevel, TexelMemory } from "./bound_texture.ts";
 import {
   bitsOfFloat,
   exponentOf,
+  floatOfBits,
   greatestIntegers,
   powerOfTwo,
   roundedAway,
@@ -27,7 +28,6 @@ export class Footprint {
   readonly #weights = new Int32Array(mostTexels);
   /** The plane of each texel: a slice of a level. Each is summed alone. */
   readonly #planes = new Int32Array(mostTexels);
-  readonly #codes = new Float64Array(mostTexels);
   readonly #values = new Float64Array(mostTexels);
   readonly #sums = new Float64Array(mostTexels);
   #count = 0;
@@ -90,20 +90,26 @@ export class Footprint {
   /** Returns the weighted sum of a channel, as the bits of a 32-bit float. */
   sum(texture: BoundTexture, channel: number): number {
     if (channel >= texture.object.channels) return 0;
-    for (let index = 0; index < this.#count; index++) {
-      const offset = this.#offsets[index]!;
-      this.#codes[index] = offset === border
-        ? texture.borderCodes[channel]!
-        : this.#memory.read(offset + channel * texture.channelBytes, texture.format);
-    }
-    return texture.isFloat || texture.isSrgb(channel)
-      ? this.#floatSum(texture, channel)
-      : bitsOfFloat(Math.fround(this.#integerSum(texture)));
+    const isFloat = texture.isFloat || texture.isSrgb(channel);
+    if (!isFloat) return bitsOfFloat(Math.fround(this.#integerSum(texture, channel)));
+    const common = texture.format === "f32" && this.#planeCount === 1 ? this.#singleSum(texture, channel) : undefined;
+    return common ?? this.#floatSum(texture, channel);
   }
 
-  #integerSum({ format }: BoundTexture): number {
+  /** Returns the code of a channel of a texel. */
+  #codeOf(texture: BoundTexture, channel: number, index: number): number {
+    const offset = this.#offsets[index]!;
+    return offset === border
+      ? texture.borderCodes[channel]!
+      : this.#memory.read(offset + channel * texture.channelBytes, texture.format);
+  }
+
+  #integerSum(texture: BoundTexture, channel: number): number {
+    const { format } = texture;
     let sum = 0;
-    for (let index = 0; index < this.#count; index++) sum += this.#weights[index]! * this.#codes[index]!;
+    for (let index = 0; index < this.#count; index++) {
+      sum += this.#weights[index]! * this.#codeOf(texture, channel, index);
+    }
     switch (format) {
       case "u8":
         return Math.floor((257 * sum + 128) / 256) / 65535;
@@ -119,6 +125,33 @@ export class Footprint {
     }
   }
 
+  /**
+   * Returns the sum of 32-bit floats of one plane as `#floatSum` does. Undefined if one of them is infinite or no number.
+   */
+  #singleSum({ borderCodes }: BoundTexture, channel: number): number | undefined {
+    const { words, singles } = this.#memory;
+    let top = 0;
+    let isNegative = true;
+    for (let index = 0; index < this.#count; index++) {
+      const offset = this.#offsets[index]!;
+      const at = offset / 4 + channel;
+      const code = offset === border ? borderCodes[channel]! : words[at]!;
+      const exponent = code >>> 23 & 255;
+      if (exponent === 255) return undefined;
+      this.#values[index] = exponent === 0 ? 0 : offset === border ? floatOfBits(code) : singles[at]!;
+      if (this.#weights[index] === 0) continue;
+      if (exponent > top) top = exponent;
+      if (code >>> 31 === 0) isNegative = false;
+    }
+    if (top === 0) return isNegative ? 0x8000_0000 : 0;
+    const scale = powerOfTwo(154 - top);
+    let sum = 0;
+    for (let index = 0; index < this.#count; index++) {
+      sum += Math.trunc(this.#values[index]! * scale) * this.#weights[index]!;
+    }
+    return roundedSum(sum * powerOfTwo(top - 154) / 256, { isNegative, isShort: false });
+  }
+
   #floatSum(texture: BoundTexture, channel: number): number {
     const isSrgb = texture.isSrgb(channel), isHalf = texture.format === "f16";
     let hasNaN = false, hasInfinity = false, hasNegativeInfinity = false;
@@ -129,7 +162,7 @@ export class Footprint {
       let top = isHalf ? -13 : -Infinity;
       let end = index;
       for (; end < this.#count && this.#planes[end] === plane; end++) {
-        const code = this.#codes[end]!;
+        const code = this.#codeOf(texture, channel, end);
         const value = this.#values[end] = texture.numberOf(code);
         if (Number.isNaN(value)) hasNaN = true;
         else if (value === Infinity) hasInfinity = true;
@@ -158,11 +191,7 @@ export class Footprint {
     if (hasNaN || hasInfinity && hasNegativeInfinity) return isHalf ? 0x7fff_e000 : textureNaN;
     if (hasInfinity || hasNegativeInfinity) return hasInfinity ? 0x7f80_0000 : 0xff80_0000;
     const total = this.#totalOf(planes, isSrgb ? undefined : 4 * Math.ceil((greatestTop - 1) / 4) - (isHalf ? 25 : 38));
-    if (total === 0) return isNegative ? 0x8000_0000 : 0;
-    const isShort = isHalf || isSrgb;
-    const rounded = roundedAway(total, { bits: isShort ? 11 : 24, least: isShort ? leastHalf : leastSingle });
-    if (Math.abs(rounded) < (isShort ? 2 ** -24 : 2 ** -126)) return total < 0 ? 0x8000_0000 : 0;
-    return bitsOfFloat(rounded);
+    return roundedSum(total, { isNegative, isShort: isHalf || isSrgb });
   }
 
   /** Returns the sum of planes, which are cut down to multiples of a power of two. */
@@ -176,4 +205,17 @@ export class Footprint {
     }
     return total;
   }
+}
+
+/**
+ * Returns the bits of a sum of floats.
+ *
+ * @param options.isNegative whether a sum of 0 is -0
+ * @param options.isShort whether it has 11 bits, instead of 24
+ */
+function roundedSum(total: number, { isNegative, isShort }: { isNegative: boolean; isShort: boolean }): number {
+  if (total === 0) return isNegative ? 0x8000_0000 : 0;
+  const rounded = roundedAway(total, { bits: isShort ? 11 : 24, least: isShort ? leastHalf : leastSingle });
+  if (Math.abs(rounded) < (isShort ? 2 ** -24 : 2 ** -126)) return total < 0 ? 0x8000_0000 : 0;
+  return bitsOfFloat(rounded);
 }
