@@ -970,8 +970,8 @@ export class CudaDevice {
   async finished(options: WaitOptions = {}): Promise<void> {
     checkOptions(options, waitOptions);
     const { recorder } = this.#session;
-    const finish = this.#finish(options, true);
-    await (recorder?.wait("device", this.ordinal, this.ordinal, finish) ?? finish);
+    if (recorder === undefined) await this.#finish(options, true);
+    else await recorder.wait("device", this.ordinal, this.ordinal, () => this.#finish(options, true));
   }
 
   async #finish(options: WaitOptions, throwsErrors: boolean): Promise<void> {

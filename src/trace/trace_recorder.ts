@@ -176,21 +176,23 @@ export class TraceRecorder {
     this.end();
   }
 
-  /** Writes how long the program waits for a promise, which is fulfilled when `what` is done. Returns the promise. */
-  wait(
+  /** Writes how long the program waits for something. Throws what `wait` throws, with the stack that it has. */
+  async wait(
     what: "stream" | "event" | "device",
     handle: bigint | number,
     device: number,
-    promise: Promise<void>,
+    wait: () => Promise<void>,
   ): Promise<void> {
     const begin = this.now();
-    const write = (hasThrown: boolean): void => {
+    let hasThrown = true;
+    try {
+      await wait();
+      hasThrown = false;
+    } finally {
       const at = this.begin(this.kind({ name: `wait for ${what}`, values: [what] }), device, begin, hasThrown);
       this.values[at] = Number(handle);
       this.end();
-    };
-    promise.then(() => write(false), () => write(true));
-    return promise;
+    }
   }
 
   /** Writes an event without duration. */

@@ -234,8 +234,9 @@ export class CudaEvent implements Disposable {
    */
   finished(options?: WaitOptions): Promise<void> {
     if (this.#recordedBy === undefined) this.#checkRecorded("the host waits for");
-    const done = waitUntil(() => this.query(), options, () => `an event of device ${this.device.ordinal}`);
-    return this.#session.recorder?.wait("event", this.unsafeHandle, this.device.ordinal, done) ?? done;
+    const wait = () => waitUntil(() => this.query(), options, () => `an event of device ${this.device.ordinal}`);
+    const { recorder } = this.#session;
+    return recorder === undefined ? wait() : recorder.wait("event", this.unsafeHandle, this.device.ordinal, wait);
   }
 
   /**

@@ -568,8 +568,8 @@ export class CudaStream implements Disposable {
   async finished(options: WaitOptions = {}): Promise<void> {
     checkOptions(options, waitOptions);
     const { recorder } = this.#session;
-    const finish = this.#finish(options, true);
-    await (recorder?.wait("stream", this.unsafeHandle, this.device.ordinal, finish) ?? finish);
+    if (recorder === undefined) await this.#finish(options, true);
+    else await recorder.wait("stream", this.unsafeHandle, this.device.ordinal, () => this.#finish(options, true));
   }
 
   async #finish(options: WaitOptions, throwsErrors: boolean): Promise<void> {
