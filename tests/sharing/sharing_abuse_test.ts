@@ -735,6 +735,11 @@ fixtureTest("messages that no exporter may send end its connection, and no other
       "allocation 1 is forgotten while in use",
     ],
     ["FORGET of an event that is polled", [notice("withdraw", 2), forget("event", 1)], "while in use"],
+    [
+      "OFFER of a channel's number before it was released",
+      [notice("withdraw", 2), truth.offer({ offer: 2, name: "again" }), notice("withdraw", 2)],
+      "offer 2 is made twice",
+    ],
   ];
   for (const [what, messages, text] of isJoined) {
     await using false_ = await connectToFalse(fixture, all);

@@ -99,7 +99,9 @@ export class RemoteOffers {
 
   onOffer(message: OfferMessage): void {
     const { memory, events } = this.#parts;
-    if (this.#offers.has(message.offer)) throw badMessage(`offer ${message.offer} is made twice`);
+    if (this.#offers.has(message.offer) || this.#withdrawn.has(message.offer)) {
+      throw badMessage(`offer ${message.offer} is made twice`);
+    }
     if (this.#byName.has(message.name)) throw badMessage(`two offers have the name ${JSON.stringify(message.name)}`);
     if (this.#offers.size >= maximumIdentifiers) {
       throw limitExceeded("accept another offer", `${maximumIdentifiers} offers of an exporter`);
