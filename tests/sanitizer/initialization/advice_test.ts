@@ -4,7 +4,10 @@ import { open, type SanitizerReport } from "../../../mod.ts";
 import { test } from "../../support/test.ts";
 
 /** Runs a kernel with memory that nothing has written, and returns its reports without the accesses. */
-function said(body: string): (readonly [kind: string, problem: string, advice: string, count: number])[] {
+function said(
+  body: string,
+  block = 2,
+): (readonly [kind: string, problem: string, advice: string, count: number])[] {
   const reports: SanitizerReport[] = [];
   {
     using cuda = open({ driver: "software", sanitize: ["initialization"], onReport: (report) => reports.push(report) });
@@ -13,20 +16,20 @@ function said(body: string): (readonly [kind: string, problem: string, advice: s
     using pool = gpu.createPool();
     using best = pool.allocate(4, stream);
     using module = gpu.loadModule(`.version 7.0
-.target sm_70
+.target sm_75
 .address_size 64
 .extern .func (.param .b64 p) malloc(.param .b64 n);
 .visible .entry kernel(.param .u64 best) {
   .reg .pred %p;
   .reg .b32 %r<4>;
   .reg .b64 %at;
-  .shared .b32 part[32];
+  .shared .align 16 .b32 part[32];
   ld.param.u64 %at, [best];
   ${body}
 END:
   ret;
 }`);
-    module.kernel("kernel").launch({ grid: 1, block: 2, stream }, best);
+    module.kernel("kernel").launch({ grid: 1, block, stream }, best);
     stream.synchronize();
   }
   return reports.map(({ kind, message, count }) => {
@@ -78,5 +81,15 @@ test("shared memory is told to be written by threads, and variables where they a
     "a branch depends on a variable that was never set.",
     "Give the variable a value where it is declared, and on each way to where it is read.",
     2,
+  ]]);
+});
+
+test("rows of matrices are reported as the memory that nothing has written, whichever lane uses them", () => {
+  const decides = "setp.eq.u32 %p, %r0, 1; @%p bra END; st.global.u32 [%at], 1;";
+  assertEquals(said(`ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r0}, [part]; ${decides}`, 32), [[
+    "uninitialized-branch",
+    "a branch depends on a value read from memory that nothing has written.",
+    "Let threads write the memory, and meet at a barrier if others read it, before it is read.",
+    32,
   ]]);
 });

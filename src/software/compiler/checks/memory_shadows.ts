@@ -37,6 +37,13 @@ export function loadShadows(e: FunctionEmitter, { elements, type, location, dist
   callWith(e, "loadUninitialized", { location, bytes: bytes * elements.length });
 }
 
+/** Emits code that reports a load of 16 bytes, which lanes read for each other, if any of the bits is uninitialized. */
+export function reportLoadOfRow(e: FunctionEmitter, location: number): void {
+  if (e.shadows === undefined) return;
+  e.code.get(location).v128Load(shadowOffset).simd("v128AnyTrue");
+  callWith(e, "loadUninitialized", { location, bytes: 16 });
+}
+
 /** Emits code that stores the shadows of the values that a store writes. */
 export function storeShadows(e: FunctionEmitter, { elements, type, location, distance = 0 }: MovedElements): void {
   const { shadows, code } = e;

@@ -27,6 +27,7 @@ import {
   spaceOf,
 } from "../../../../ptx/instructions/resolved_instruction.ts";
 import { specialRegister } from "../special_registers.ts";
+import { reportLoadOfRow } from "../../checks/memory_shadows.ts";
 import { shadowType } from "../../checks/register_shadows.ts";
 import { shadowOffset } from "../../../abi/addresses.ts";
 import { threadRecord } from "../../../abi/launch_record.ts";
@@ -164,6 +165,7 @@ function leaveRow(e: FunctionEmitter, { instruction, address, results }: Batched
   pushLocation(e, address, { space: spaceOf(instruction), bytes: rowBytes, operation: "read" });
   e.code.set(row);
   e.getFixed("saved").get(row).memory("i32Store", at);
+  reportLoadOfRow(e, row);
   if (count < 32) e.code.end();
 }
 
