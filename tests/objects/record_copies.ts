@@ -83,7 +83,7 @@ function run(gpu: CudaDevice, body: string, { grid = 1, cluster }: { grid?: numb
   const memory = pool.allocate(1024);
   memory.fill(0);
   const module = gpu.loadModule(`.version 8.6
-.target sm_90
+.target sm_90a
 .address_size 64
 .visible .entry test(.param .u64 out, .param .align 64 .b8 map[128]) {
   .reg .pred %p<4>; .reg .b32 %r<20>; .reg .b64 %rd<10>; .reg .b16 %h<4>;
