@@ -276,7 +276,7 @@ const longCases: readonly Case[] = [
   { blocks: [1, 1], workers: 1, awaited: 1, helps: "long", preemptions: Infinity },
   { blocks: [1, 1, 1], workers: 1, awaited: 1, helps: "long", then: "open", preemptions: 3 },
   { blocks: [1, 1], workers: 2, awaited: 0, preemptions: 3 },
-  { blocks: [1, 1], workers: 2, awaited: 1, preemptions: 3 },
+  { blocks: [1, 1], workers: 2, awaited: 1, preemptions: 2 },
   { blocks: [1, 1], workers: 2, awaited: 2, preemptions: 2 },
   { blocks: [1, 1], workers: 2, awaited: 1, helps: "long", preemptions: 2 },
   { blocks: [2, 2], workers: 2, awaited: 2, helps: "shortly", preemptions: 1 },
