@@ -26,7 +26,7 @@ test("a wrong command line is answered with what was meant, and exit code 2", as
     [["bnd", "x.cu"], 'There is no command "bnd"; did you mean "bind"?'],
     [
       ["frobnicate"],
-      'There is no command "frobnicate"; the commands are bind, devices, doctor, list, metrics, store, top, weights',
+      'There is no command "frobnicate"; the commands are bind, devices, doctor, list, metrics, store, top, trace, weights',
     ],
     [["--bind"], 'There is no option "--bind"; did you mean "bind"?'],
     [["bind"], `There is no file to bind: give the path of a .cu or .ptx file; ${lists}`],
