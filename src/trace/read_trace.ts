@@ -146,7 +146,8 @@ function addKind(kinds: Map<number, EventKind>, key: number, text: string): void
   const value = parsed(text);
   if (typeof value?.name !== "string" || !Array.isArray(value.values)) return;
   if (value.values.length > valueCount || !value.values.every((name) => typeof name === "string")) return;
-  kinds.set(key, { name: value.name, values: value.values });
+  const handles = Array.isArray(value.handles) ? value.handles : [];
+  kinds.set(key, { name: value.name, values: value.values, handles });
 }
 
 function parsed(text: string): Record<string, unknown> | undefined {
@@ -174,7 +175,9 @@ function readRecord(
   const device = view.getUint8(at + recordPlaces.device);
   const values: Record<string, number> = {};
   for (const [index, name] of kind.values.entries()) {
-    values[name] = view.getFloat64(at + recordPlaces.values + index * 8, true);
+    const place = at + recordPlaces.values + index * 8;
+    const isHandle = kind.handles?.includes(index) === true;
+    values[name] = isHandle ? Number(view.getBigUint64(place, true)) : view.getFloat64(place, true);
   }
   return {
     number,

@@ -28,7 +28,7 @@
  * | 12     | u32         | the name that says where the program has called, or 0                          |
  * | 16     | f64         | the time at which the event began: nanoseconds of `CLOCK_MONOTONIC`            |
  * | 24     | f64         | its duration in nanoseconds                                                    |
- * | 32     | f64, 4 times | values, whose meaning the kind of event defines                               |
+ * | 32     | 4 times 8 bytes | values, whose meaning the kind of event defines: f64, or u64 for handles   |
  *
  * A **name** begins at a multiple of 8 bytes. The first name whose length is 0 is the end of the table.
  *
@@ -117,6 +117,8 @@ export interface EventKind {
   readonly name: string;
   /** The names of the values of a record. */
   readonly values: readonly string[];
+  /** The indices of the values that are handles or addresses: integers of 64 bits. The others are floating-point. */
+  readonly handles?: readonly number[];
 }
 
 /** Rounds a length in bytes up to a multiple of 8. */

@@ -36,6 +36,8 @@ export class TraceRecorder {
   readonly now: () => number;
   /** The values of all records. */
   readonly values: Float64Array;
+  /** The same values, for those that are handles: engines store a bigint faster than they convert it. */
+  readonly handles: BigUint64Array;
   readonly #bytes: Uint8Array<ArrayBuffer>;
   readonly #header: DataView;
   readonly #words: Uint32Array;
@@ -65,6 +67,7 @@ export class TraceRecorder {
     this.#halfWords = new Uint16Array(buffer, ring, ringByteLength / 2);
     this.#recordBytes = new Uint8Array(buffer, ring, ringByteLength);
     this.values = new Float64Array(buffer, ring, ringByteLength / 8);
+    this.handles = new BigUint64Array(buffer, ring, ringByteLength / 8);
     this.#length = length;
     this.#writeHeader("version", traceVersion);
     this.#writeHeader("namesOffset", headerPlaces.byteLength);

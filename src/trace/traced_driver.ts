@@ -156,44 +156,99 @@ function namingCalls(driver: Driver, recorder: TraceRecorder): Partial<Driver> {
 
 function recordCalls(driver: Driver, recorder: TraceRecorder, name: PropertyKey, method: DriverMethod): DriverMethod {
   const { names, sources, takesDevice } = describe(name);
-  const kind = recorder.kind({ name: String(name), values: names });
-  const { values, now } = recorder;
+  const { values, handles, now } = recorder;
   const call = method.bind(driver);
   const count = sources.length;
-  const record = (begin: number, call: Call, hasThrown: boolean): void => {
-    const at = recorder.begin(kind, takesDevice ? call[0] as number : noDeviceByte, begin, hasThrown);
-    for (let index = 0; index < count; index++) values[at + index] = valueOf(sources[index]!, call);
+  /** Whether each value is a bigint. Known from the first call on, and 0 stands for one that is not then. */
+  let areHandles: boolean[] | undefined;
+  let kind = 0;
+  // Written out instead of with arrays, which would be allocated for each call.
+  const record = (
+    begin: number,
+    hasThrown: boolean,
+    a: unknown,
+    b: unknown,
+    c: unknown,
+    d: unknown,
+    e: unknown,
+    f: unknown,
+    g: unknown,
+    result: unknown,
+  ): void => {
+    if (areHandles === undefined) {
+      areHandles = sources.map((source) => typeof valueOf(source, a, b, c, d, e, f, g, result) === "bigint");
+      const handles = [...areHandles.keys()].filter((index) => areHandles![index]);
+      kind = recorder.kind({ name: String(name), values: names, handles });
+    }
+    const at = recorder.begin(kind, takesDevice ? a as number : noDeviceByte, begin, hasThrown);
+    for (let index = 0; index < count; index++) {
+      const value = valueOf(sources[index]!, a, b, c, d, e, f, g, result);
+      if (!areHandles[index]) values[at + index] = Number(value);
+      else handles[at + index] = typeof value === "bigint" ? value : 0n;
+    }
     recorder.end();
   };
   if (recordedIfTrue.has(name)) {
     return (a, b, c) => {
       const result = call(a, b, c);
-      if (result === true) record(now(), [a, b, c], false);
+      if (result === true) record(now(), false, a, b, c, undefined, undefined, undefined, undefined, result);
       return result;
     };
   }
-  // A rest parameter would be slower.
   return (a, b, c, d, e, f, g) => {
     const begin = now();
     let result: unknown;
     try {
       result = call(a, b, c, d, e, f, g);
     } catch (error) {
-      record(begin, [a, b, c, d, e, f, g], true);
+      record(begin, true, a, b, c, d, e, f, g, undefined);
       throw error;
     }
-    record(begin, [a, b, c, d, e, f, g, result], false);
+    record(begin, false, a, b, c, d, e, f, g, result);
     return result;
   };
 }
 
-/** The arguments of a call, and at index 7 its result. */
-type Call = readonly unknown[];
 const resultIndex = 7;
 
-function valueOf({ index, property }: Source, call: Call): number {
-  const value = call[index];
-  return Number(property === undefined ? value : (value as Record<string, unknown> | undefined)?.[property]);
+function valueOf(
+  { index, property }: Source,
+  a: unknown,
+  b: unknown,
+  c: unknown,
+  d: unknown,
+  e: unknown,
+  f: unknown,
+  g: unknown,
+  result: unknown,
+): unknown {
+  let value: unknown;
+  switch (index) {
+    case 0:
+      value = a;
+      break;
+    case 1:
+      value = b;
+      break;
+    case 2:
+      value = c;
+      break;
+    case 3:
+      value = d;
+      break;
+    case 4:
+      value = e;
+      break;
+    case 5:
+      value = f;
+      break;
+    case 6:
+      value = g;
+      break;
+    default:
+      value = result;
+  }
+  return property === undefined ? value : (value as Record<string, unknown> | undefined)?.[property];
 }
 
 /** Returns the values that are recorded of a call. */
@@ -221,12 +276,12 @@ function recordLaunches(
   recorder: TraceRecorder,
   name: "launchKernel" | "launchKernelEx",
 ): DriverMethod {
-  const kind = recorder.kind({ name, values: ["kernel", "stream", "blocks", "threads"] });
-  const { values, now } = recorder;
+  const kind = recorder.kind({ name, values: ["kernel", "stream", "blocks", "threads"], handles: [0, 1] });
+  const { values, handles, now } = recorder;
   const record = (begin: number, launch: KernelLaunch, hasThrown: boolean): void => {
     const at = recorder.begin(kind, launch.device, begin, hasThrown);
-    values[at] = Number(launch.kernel);
-    values[at + 1] = Number(launch.stream);
+    handles[at] = launch.kernel;
+    handles[at + 1] = launch.stream;
     values[at + 2] = launch.gridX * launch.gridY * launch.gridZ;
     values[at + 3] = launch.blockX * launch.blockY * launch.blockZ;
     recorder.end();
