@@ -6,6 +6,7 @@ import { countOf, hexOf, printAs } from "../../support/printing.ts";
 export interface BlockSnapshot {
   /** The offset in the slab in bytes. */
   byteOffset: number;
+  /** The size in bytes. */
   byteLength: number;
   /** `"used"` by a buffer, or `"free"`. */
   state: "used" | "free";
@@ -25,12 +26,15 @@ export interface PoolHolder {
 export interface AllocationHolder extends PoolHolder {
   /** The offset of the held memory in the allocation, in bytes. */
   byteOffset: number;
+  /** The size of the held memory in bytes. */
   byteLength: number;
 }
 
 /** An allocation from a pool. */
 export interface AllocationSnapshot {
+  /** The address of its first byte. */
   address: bigint;
+  /** The size in bytes. */
   byteLength: number;
   /**
    * `"buffer"`, or `"slab"` of a caching allocator; `"held"` if the buffer was freed, and other processes or pending
@@ -81,6 +85,7 @@ export interface PoolSnapshot {
 export class MemorySnapshot {
   /** When the snapshot was taken, in milliseconds since 1970. */
   readonly time: number = Date.now();
+  /** The pools in the order of their creation. */
   readonly pools: readonly PoolSnapshot[];
 
   static {
