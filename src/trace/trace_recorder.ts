@@ -200,8 +200,13 @@ export class TraceRecorder {
 
   /** Writes an event without duration. */
   instant(kind: number, v0 = 0, v1 = 0, v2 = 0, v3 = 0): void {
+    this.instantAt(this.now(), kind, v0, v1, v2, v3);
+  }
+
+  /** Writes an event without duration, which has happened at `time`. */
+  instantAt(time: number, kind: number, v0: number, v1: number, v2: number, v3: number): void {
     const { values } = this;
-    const at = this.begin(kind, noDeviceByte, this.now());
+    const at = this.beginTimed(kind, noDeviceByte, time, time);
     values[at] = v0;
     values[at + 1] = v1;
     values[at + 2] = v2;

@@ -201,8 +201,10 @@ export class MessageStream {
    */
   send(message: Message): void {
     if (this.#isEnded) return;
+    // A message with a descriptor is written at once.
+    const time = this.#traced?.now() ?? 0;
     this.#writer.add(message);
-    this.#traced?.sent(message);
+    this.#traced?.sent(message, time);
     if (this.#writer.isBacklogged) this.#wasBacklogged = true;
     if (this.#writer.byteLength >= eagerByteLength && !this.#writer.isBlocked) this.flush();
     // If the queue is empty, there is nothing to write. But if it is empty because a write has failed, `flush` must

@@ -24,20 +24,26 @@ export class TracedMessages {
     this.#sent = this.#received = number * messagesPerConnection;
   }
 
-  sent(message: Message): void {
-    this.#record("send", message, ++this.#sent);
+  /** The time, for `sent`. */
+  now(): number {
+    return this.#recorder.now();
+  }
+
+  /** Records a message that was sent. `time` is a time before its first byte was written. */
+  sent(message: Message, time: number): void {
+    this.#record("send", message, ++this.#sent, time);
   }
 
   received(message: Message): void {
-    this.#record("receive", message, ++this.#received);
+    this.#record("receive", message, ++this.#received, this.now());
   }
 
-  #record(verb: "send" | "receive", message: Message, number: number): void {
+  #record(verb: "send" | "receive", message: Message, number: number, time: number): void {
     const recorder = this.#recorder;
     const isOffer = message.type === "offer";
     const kind = recorder.kind({ name: `${verb} ${message.type}`, values: isOffer ? valuesOfOffer : values });
     const last = isOffer ? recorder.text(message.name) : "byteLength" in message ? message.byteLength : 0;
-    recorder.instant(kind, this.#peer, number, subjectOf(message), last);
+    recorder.instantAt(time, kind, this.#peer, number, subjectOf(message), last);
   }
 }
 
