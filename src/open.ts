@@ -420,8 +420,6 @@ function compilersFor({ nvrtc = environmentVariable("POOLPASS_NVRTC"), compileCa
   return new Compilers(cache === undefined ? searches : searches.map((search) => cachedSearch(search, cache)));
 }
 
-let hasWarnedOfTrace = false;
-
 /** Returns the recorder of the trace that the options or the environment ask for. */
 function traceFor({ trace, traceEvents }: OpenOptions, driver: Driver): TraceRecorder | undefined {
   if (trace !== undefined && typeof trace !== "string") {
@@ -442,17 +440,25 @@ function traceFor({ trace, traceEvents }: OpenOptions, driver: Driver): TraceRec
   }
   const named = environmentVariable("POOLPASS_TRACE");
   if (named === undefined || named === "") return undefined;
+  return unlessImpossible("POOLPASS_TRACE", () => openTrace(named, length, name));
+}
+
+/** The environment variables of which a warning was printed. */
+const warnedOf = new Set<string>();
+
+/**
+ * Returns what an environment variable asks for. If that fails, only warns, once: the program itself has not requested
+ * it, and works without it.
+ */
+function unlessImpossible<Result>(variable: string, make: () => Result): Result | undefined {
   try {
-    return openTrace(named, length, name);
+    return make();
   } catch (error) {
-    // Only warns: the program itself has not requested a trace, and works without one.
-    if (!hasWarnedOfTrace) console.warn(`poolpass: POOLPASS_TRACE does nothing: ${(error as Error).message}`);
-    hasWarnedOfTrace = true;
+    if (!warnedOf.has(variable)) console.warn(`poolpass: ${variable} does nothing: ${(error as Error).message}`);
+    warnedOf.add(variable);
     return undefined;
   }
 }
-
-let hasWarnedOfCache = false;
 
 /** Returns the cache in the folder that the options or the environment name. */
 function compileCacheFor(folder: string | undefined): CompileCache | undefined {
@@ -468,14 +474,7 @@ function compileCacheFor(folder: string | undefined): CompileCache | undefined {
   }
   const named = environmentVariable("POOLPASS_CACHE");
   if (named === undefined || named === "" || shimRefusal() !== undefined) return undefined;
-  try {
-    return new CompileCache(named);
-  } catch (error) {
-    // Only warns: the program itself has not requested a cache, and works without one.
-    if (!hasWarnedOfCache) console.warn(`poolpass: POOLPASS_CACHE does nothing: ${(error as Error).message}`);
-    hasWarnedOfCache = true;
-    return undefined;
-  }
+  return unlessImpossible("POOLPASS_CACHE", () => new CompileCache(named));
 }
 
 function openSoftwareDriver(

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { escapeControlsInLines } from "../support/printing.ts";
+import { escapeMarkup } from "../support/printing.ts";
 
 /** Markup, as opposed to text that must be escaped. */
 export type Html = { readonly html: string };
@@ -20,11 +20,6 @@ const colorCount = 16;
 const sizes = { least: 40, most: 240, line: [360, 60] } as const;
 const margin = "margin:0 0 .5em";
 
-/** Escapes text for use in elements and in quoted attributes. */
-function escapeHtml(text: string): string {
-  return escapeControlsInLines(text).replace(/[&<>"'`]/g, (character) => `&#${character.charCodeAt(0)};`);
-}
-
 /** Returns the given elements, stacked vertically. */
 export function sequence(...parts: readonly Html[]): Html {
   return { html: `<div>${parts.map(({ html }) => html).join("")}</div>` };
@@ -32,17 +27,17 @@ export function sequence(...parts: readonly Html[]): Html {
 
 /** Returns preformatted text in a monospaced font. */
 export function preformatted(lines: string): Html {
-  return { html: `<pre style="white-space:pre-wrap;word-break:normal;${margin}">${escapeHtml(lines)}</pre>` };
+  return { html: `<pre style="white-space:pre-wrap;word-break:normal;${margin}">${escapeMarkup(lines)}</pre>` };
 }
 
 /** Returns a table with a title and a row for each field. */
 export function table(fields: readonly TableRow[], title?: string): Html {
   const style = 'style="text-align:left"';
   const rows = fields.map(([name, cell]) => {
-    const content = typeof cell === "object" ? cell.html : escapeHtml(String(cell));
-    return `<tr><th ${style}>${escapeHtml(name)}</th><td ${style}>${content}</td></tr>`;
+    const content = typeof cell === "object" ? cell.html : escapeMarkup(String(cell));
+    return `<tr><th ${style}>${escapeMarkup(name)}</th><td ${style}>${content}</td></tr>`;
   });
-  const first = title === undefined ? "" : `<tr><th ${style} colspan="2">${escapeHtml(title)}</th></tr>`;
+  const first = title === undefined ? "" : `<tr><th ${style} colspan="2">${escapeMarkup(title)}</th></tr>`;
   return { html: `<table style="color:inherit;${margin}"><tbody>${first}${rows.join("")}</tbody></table>` };
 }
 
@@ -57,7 +52,7 @@ export function bar(part: number, total: number): Html {
  */
 function image(content: string, label: string, [size, extent]: readonly (readonly number[])[]): Html {
   const box = `width="${size![0]}" height="${size![1]}" viewBox="0 0 ${extent!.join(" ")}" preserveAspectRatio="none"`;
-  const attributes = `${box} style="display:block;${margin}" role="img" aria-label="${escapeHtml(label)}"`;
+  const attributes = `${box} style="display:block;${margin}" role="img" aria-label="${escapeMarkup(label)}"`;
   return { html: `<svg xmlns="http://www.w3.org/2000/svg" ${attributes}>${content}</svg>` };
 }
 

@@ -223,6 +223,11 @@ function escapeOf(character: string): string {
   return code < 0x100 ? `\\x${code.toString(16).padStart(2, "0")}` : `\\u${code.toString(16)}`;
 }
 
+/** Escapes text for use in elements of HTML and SVG, and in quoted attributes. */
+export function escapeMarkup(text: string): string {
+  return escapeControlsInLines(text).replace(/[&<>"'`]/g, (character) => `&#${character.charCodeAt(0)};`);
+}
+
 /**
  * Makes an error's stack start at the caller of a function, which must be on the current stack. Uncaught errors are
  * printed with the source line at which their stack starts. Takes microseconds, so use it only after a failure.

@@ -41,7 +41,7 @@ export function openTrace(file: string, length: number, driver: string): TraceRe
   const now = openSharedClock();
   let bytes: Uint8Array<ArrayBuffer>;
   try {
-    ({ bytes } = createMappedFile(paths, traceByteLength(length)));
+    bytes = createMappedFile(paths, traceByteLength(length));
   } catch (error) {
     const reason = error instanceof SystemError ? reasonOf(error.errno) : (error as Error).message;
     throw new Error(`Cannot record a trace in ${shown(path)}: ${reason}`, { cause: error });

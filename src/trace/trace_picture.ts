@@ -3,12 +3,12 @@
  *
  * @module
  */
-import { escapeControls } from "../support/printing.ts";
+import { escapeMarkup } from "../support/printing.ts";
 import type { Track, TrackItem } from "./perfetto.ts";
 
 /** The sizes of a picture in pixels. */
 const sizes = { width: 1600, left: 330, right: 10, top: 34, row: 18, gap: 10, counter: 36 } as const;
-/** What is narrower is drawn as one shape with its neighbors, in pixels. */
+/** The width in pixels below which adjacent shapes are drawn as one. */
 const leastWidth = 0.5;
 /** The least width in pixels of a character of a name within a shape. */
 const characterWidth = 6.5;
@@ -45,7 +45,7 @@ export function drawTrace(items: readonly TrackItem[]): string {
       height += sizes.gap;
       const { process: named, name } = process = above;
       const title = named === undefined ? name : `${named.name}, process ${named.pid}`;
-      parts.push(`<text class="t" x="4" y="${height + 13}">${escaped(title)}</text>`);
+      parts.push(`<text class="t" x="4" y="${height + 13}">${escapeMarkup(title)}</text>`);
       height += sizes.row;
     }
     row.top = height;
@@ -97,8 +97,8 @@ function slices({ track, items, top }: Row, x: (time: number) => number): string
     parts.push(
       `<rect x="${round(left)}" y="${top + 1}" width="${round(width)}" height="${sizes.row - 3}" fill="${
         colorOf(category)
-      }"><title>${escaped(title)}</title></rect>` +
-        (fits ? `<text class="i" x="${round(left + 3)}" y="${top + 12}">${escaped(name)}</text>` : ""),
+      }"><title>${escapeMarkup(title)}</title></rect>` +
+        (fits ? `<text class="i" x="${round(left + 3)}" y="${top + 12}">${escapeMarkup(name)}</text>` : ""),
     );
   }
   return parts.join("\n");
@@ -171,7 +171,7 @@ function axis(duration: number, scale: number, height: number): string {
 function label(name: string, top: number): string {
   const most = Math.floor((sizes.left - 16) / characterWidth);
   const shown = name.length <= most ? name : `${name.slice(0, most - 1)}…`;
-  return `<text class="m" x="12" y="${top + 13}">${escaped(shown)}</text>`;
+  return `<text class="m" x="12" y="${top + 13}">${escapeMarkup(shown)}</text>`;
 }
 
 function colorOf(category: string): string {
@@ -188,8 +188,4 @@ function formatTime(time: number): string {
 
 function round(value: number): number {
   return Math.round(value * 100) / 100;
-}
-
-function escaped(text: string): string {
-  return escapeControls(text).replace(/[&<>"]/g, (character) => `&#${character.charCodeAt(0)};`);
 }

@@ -100,14 +100,6 @@ const unrecorded: ReadonlySet<PropertyKey> = new Set(
   ] satisfies CallName[],
 );
 
-/** Where a value of a record comes from. */
-interface Source {
-  /** The index of the argument, or `resultIndex`. */
-  readonly index: number;
-  /** The property of the argument that is recorded. Undefined if it is the argument itself. */
-  readonly property: string | undefined;
-}
-
 /** Returns a driver that records the calls of another one. */
 export function tracedDriver(driver: Driver, recorder: TraceRecorder): Driver {
   return intercept(driver, namingCalls(driver, recorder), (name, method) => {
@@ -163,26 +155,15 @@ function recordCalls(driver: Driver, recorder: TraceRecorder, name: PropertyKey,
   let areHandles: boolean[] | undefined;
   let kind = 0;
   // Written out instead of with arrays, which would be allocated for each call.
-  const record = (
-    begin: number,
-    hasThrown: boolean,
-    a: unknown,
-    b: unknown,
-    c: unknown,
-    d: unknown,
-    e: unknown,
-    f: unknown,
-    g: unknown,
-    result: unknown,
-  ): void => {
+  const record = (begin: number, hasThrown: boolean, ...[a, b, c, d, e, f, g, result]: Call): void => {
     if (areHandles === undefined) {
-      areHandles = sources.map((source) => typeof valueOf(source, a, b, c, d, e, f, g, result) === "bigint");
+      areHandles = sources.map((source) => typeof source(a, b, c, d, e, f, g, result) === "bigint");
       const handles = [...areHandles.keys()].filter((index) => areHandles![index]);
       kind = recorder.kind({ name: String(name), values: names, handles });
     }
     const at = recorder.begin(kind, takesDevice ? a as number : noDeviceByte, begin, hasThrown);
     for (let index = 0; index < count; index++) {
-      const value = valueOf(sources[index]!, a, b, c, d, e, f, g, result);
+      const value = sources[index]!(a, b, c, d, e, f, g, result);
       if (!areHandles[index]) values[at + index] = Number(value);
       else handles[at + index] = typeof value === "bigint" ? value : 0n;
     }
@@ -209,47 +190,22 @@ function recordCalls(driver: Driver, recorder: TraceRecorder, name: PropertyKey,
   };
 }
 
-const resultIndex = 7;
+/** The parameters of `record`: the arguments of a call, and its result. */
+type Call = [a: unknown, b: unknown, c: unknown, d: unknown, e: unknown, f: unknown, g: unknown, result: unknown];
+/** Returns the value to record of a call. */
+type Source = (...call: Call) => unknown;
 
-function valueOf(
-  { index, property }: Source,
-  a: unknown,
-  b: unknown,
-  c: unknown,
-  d: unknown,
-  e: unknown,
-  f: unknown,
-  g: unknown,
-  result: unknown,
-): unknown {
-  let value: unknown;
-  switch (index) {
-    case 0:
-      value = a;
-      break;
-    case 1:
-      value = b;
-      break;
-    case 2:
-      value = c;
-      break;
-    case 3:
-      value = d;
-      break;
-    case 4:
-      value = e;
-      break;
-    case 5:
-      value = f;
-      break;
-    case 6:
-      value = g;
-      break;
-    default:
-      value = result;
-  }
-  return property === undefined ? value : (value as Record<string, unknown> | undefined)?.[property];
-}
+/** Each argument of a call. */
+const sourceOfArgument: readonly Source[] = [
+  (a) => a,
+  (_a, b) => b,
+  (_a, _b, c) => c,
+  (_a, _b, _c, d) => d,
+  (_a, _b, _c, _d, e) => e,
+  (_a, _b, _c, _d, _e, f) => f,
+  (_a, _b, _c, _d, _e, _f, g) => g,
+];
+const sourceOfResult: Source = (_a, _b, _c, _d, _e, _f, _g, result) => result;
 
 /** Returns the values that are recorded of a call. */
 function describe(name: PropertyKey): { names: string[]; sources: Source[]; takesDevice: boolean } {
@@ -265,7 +221,12 @@ function describe(name: PropertyKey): { names: string[]; sources: Source[]; take
     const isResult = word.startsWith("->");
     const [argument, property] = word.replace("->", "").split(".");
     names.push(property === "byteLength" || property === "length" ? property : argument!);
-    sources.push({ index: isResult ? resultIndex : index, property });
+    const source = isResult ? sourceOfResult : sourceOfArgument[index]!;
+    sources.push(
+      property === undefined ? source : (...call) => {
+        return (source(...call) as Record<string, unknown> | undefined)?.[property];
+      },
+    );
   }
   return { names, sources, takesDevice };
 }

@@ -1,5 +1,5 @@
 /**
- * Files that a process maps into its memory to tell others what it does.
+ * Files that a process maps into its memory, where other processes can read what it writes.
  *
  * @module
  */
@@ -17,23 +17,17 @@ const unit = 65_536;
 
 let libc: NativeFunctions<typeof symbols> | undefined;
 
-/** A mapped file. */
-export interface MappedFile {
-  readonly path: string;
-  /** The file's bytes, which are zero at first. What is written to them is in the file, even if the process is killed. */
-  readonly bytes: Uint8Array<ArrayBuffer>;
-}
-
 /**
  * Creates a file of at least `byteLength` zero bytes that only this user can open, and maps it until the process ends.
- * Its storage is reserved, so a file system that is full later cannot end the process.
+ * What is written to the returned bytes stays in the file if the process is killed. The storage is reserved, so a file
+ * system that is full later cannot end the process.
  *
- * @param paths the file gets the first of these paths that is free: where there is no file, or one of this user that
- * this function has created and that no running process has mapped, which is replaced
+ * @param paths the file gets the first of these paths that does not exist, or that names a file of this user which no
+ * running process has mapped by this function; such a file is replaced
  * @throws {SystemError} If the file cannot be created
  * @throws {Error} If none of the paths is free; the message contains only the reason
  */
-export function createMappedFile(paths: readonly string[], byteLength: number): MappedFile {
+export function createMappedFile(paths: readonly string[], byteLength: number): Uint8Array<ArrayBuffer> {
   const size = Math.ceil(byteLength / unit) * unit;
   const temporary = `${paths[0]}.${crypto.randomUUID()}`;
   const fd = createFile(temporary);
@@ -44,11 +38,10 @@ export function createMappedFile(paths: readonly string[], byteLength: number): 
     const memory = new WebAssembly.Memory({ initial: size / unit, maximum: size / unit });
     const bytes = new Uint8Array(memory.buffer);
     mapShared(bytes, fd, { at: 0, offset: 0, byteLength: size });
-    const path = paths.find((path) => isFree(path) && isNamed(temporary, path));
-    if (path === undefined) {
+    if (!paths.some((path) => isFree(path) && isNamed(temporary, path))) {
       throw new Error(`running processes, or others than files of this user, have ${paths.join(" and ")}`);
     }
-    return { path, bytes: bytes.subarray(0, byteLength) as Uint8Array<ArrayBuffer> };
+    return bytes.subarray(0, byteLength) as Uint8Array<ArrayBuffer>;
   } catch (error) {
     closeDescriptor(fd);
     throw error;
@@ -63,7 +56,7 @@ function isNamed(file: string, path: string): boolean {
   return libc.link(cString(file), cString(path)) === 0;
 }
 
-/** Returns whether a path names no file, or did until the file, which nobody uses, was removed. */
+/** Returns whether a path is free. Removes a file of this user that no running process has mapped. */
 function isFree(path: string): boolean {
   const older = openOwnFile(path, { writable: true });
   // For a link or a file of another user, `isNamed` finds that the path is taken.

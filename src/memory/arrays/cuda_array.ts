@@ -96,7 +96,7 @@ export interface CheckedArrayCopy {
   readonly size: RowsShape;
 }
 
-/** What is copied from an array, or to one. */
+/** A copy between an array and other memory. */
 type ArrayCopyOther = DeviceBuffer | HostBuffer | PitchedArray<TypedArray> | CudaArray;
 
 /**

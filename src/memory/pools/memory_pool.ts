@@ -45,7 +45,7 @@ import {
   streamOf,
   type StreamOption,
 } from "../../objects/streams/stream_option.ts";
-import { MemorySnapshot } from "../snapshots/memory_snapshot.ts";
+import type { MemorySnapshot } from "../snapshots/memory_snapshot.ts";
 import type { Session } from "../../session.ts";
 import { cannot } from "../../support/driver_errors.ts";
 import { CudaError } from "../../support/errors.ts";
@@ -461,7 +461,7 @@ export class MemoryPool implements Disposable {
    */
   snapshot(): MemorySnapshot {
     this.#session.completed.synchronize();
-    return new MemorySnapshot([this.#memory.snapshot()]);
+    return this.#session.memory.snapshot([this.#memory]);
   }
 
   /** Resets `reservedHigh` and `usedHigh` to the current values. */

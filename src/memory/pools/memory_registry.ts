@@ -50,9 +50,10 @@ export class MemoryRegistry {
     if (debug) this.sites = new AllocationSites();
   }
 
-  /** Takes a snapshot of all pools. */
-  snapshot(): MemorySnapshot {
-    return new MemorySnapshot(Array.from(this.pools, (pool) => pool.snapshot()));
+  /** Takes a snapshot of pools, by default of all. */
+  snapshot(pools: Iterable<PoolMemory> = this.pools): MemorySnapshot {
+    const held = [...heldMemory].flatMap((list) => [...list()]);
+    return new MemorySnapshot(Array.from(pools, (pool) => pool.snapshot(held)));
   }
 
   /** Yields the buffers of caching allocators, and the buffers whose call sites were recorded. */

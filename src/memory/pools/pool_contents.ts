@@ -107,20 +107,18 @@ export class PoolContents {
     return holdersBySize(this.#buffers());
   }
 
-  /** Lists the allocations. `isKept`: slabs, and freed buffers whose memory is still in use. */
-  *allocations(): Generator<{ address: bigint; byteLength: number; isKept: boolean; stack: string | undefined }> {
-    for (const [index, address] of this.#addresses.entries()) {
-      if (address === 0n) continue;
-      const byteLength = this.#byteLengths[index]!;
-      yield { address, byteLength, isKept: this.#notLeaked.has(address), stack: this.#origins?.get(address)?.stack };
+  /** Lists the allocations. */
+  *allocations(): Generator<ListedAllocation> {
+    for (const [index, at] of this.#addresses.entries()) {
+      if (at === 0n) continue;
+      const isKept = this.#notLeaked.has(at);
+      const stack = this.#origins?.get(at)?.stack;
+      yield { at, byteLength: this.#byteLengths[index]!, time: this.#times[index]!, isKept, stack };
     }
   }
 
-  *#buffers(): Generator<HeldBuffer & MemoryPiece> {
-    for (const [index, address] of this.#addresses.entries()) {
-      if (address === 0n || this.#notLeaked.has(address)) continue;
-      yield { at: address, byteLength: this.#byteLengths[index]!, time: this.#times[index]! };
-    }
+  #buffers(): Iterable<ListedAllocation> {
+    return this.allocations().filter(({ isKept }) => !isKept);
   }
 
   #newIndex(): number {
@@ -174,6 +172,16 @@ export interface HeldBuffer {
   readonly byteLength: number;
   /** The `performance.now()` time of the allocation; 0 if it was not recorded. */
   readonly time: number;
+}
+
+/** An allocation of a pool. */
+export interface ListedAllocation extends HeldBuffer, MemoryPiece {
+  /** The address. */
+  readonly at: bigint;
+  /** Whether the allocation is a slab, or a freed buffer whose memory is still in use. */
+  readonly isKept: boolean;
+  /** The call stack of the allocation, with POOLPASS_DEBUG=1. */
+  readonly stack: string | undefined;
 }
 
 /**

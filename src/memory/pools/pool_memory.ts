@@ -5,7 +5,7 @@ import type { DeviceBuffer } from "../device_buffer.ts";
 import type { MemoryPool } from "./memory_pool.ts";
 import { describeOutOfMemoryFile } from "../snapshots/out_of_memory_file.ts";
 import type { BlockSnapshot, PoolSnapshot } from "../snapshots/memory_snapshot.ts";
-import { type CacheMemory, heldMemory, type MemoryRegistry } from "./memory_registry.ts";
+import type { CacheMemory, HeldMemory, MemoryRegistry } from "./memory_registry.ts";
 import {
   describeHolders,
   isOutOfMemory,
@@ -373,14 +373,14 @@ export class PoolMemory {
     return reserved;
   }
 
-  /** Returns what is where in the pool. */
-  snapshot(): PoolSnapshot {
+  /** Lists the pool's memory. `heldMemory` is what other processes hold of all pools. */
+  snapshot(heldMemory: readonly HeldMemory[]): PoolSnapshot {
     const slabs = new Map<bigint, BlockSnapshot[]>();
     for (const cache of this.#registry.cachesOf(this.#pool, { onDevice: false })) {
       for (const { address, blocks } of cache.slabBlocks()) slabs.set(address, blocks);
     }
-    const held = [...heldMemory].flatMap((list) => [...list()]).filter(({ pool }) => pool === this.#pool);
-    const allocations = Array.from(this.contents.allocations(), ({ address, byteLength, isKept, stack }) => {
+    const held = heldMemory.filter(({ pool }) => pool === this.#pool);
+    const allocations = Array.from(this.contents.allocations(), ({ at: address, byteLength, isKept, stack }) => {
       const blocks = slabs.get(address);
       const state = blocks !== undefined ? "slab" : isKept ? "held" : "buffer";
       const holders = held.flatMap(({ range, pid, offer, since }) => {

@@ -3,14 +3,14 @@
  *
  * @module
  */
-import { escapeControlsInLines, formatBytes } from "../../support/printing.ts";
+import { escapeMarkup, formatBytes } from "../../support/printing.ts";
 import type { AllocationSnapshot, MemorySnapshot, PoolSnapshot } from "./memory_snapshot.ts";
 
 /** The sizes of a picture in pixels. */
 const sizes = { width: 1000, margin: 12, title: 22, row: 26, gap: 4, legend: 24 } as const;
 /** The number of allocations that have a row of their own in each pool: the largest. The others share one. */
 const mostRows = 40;
-/** What is narrower, in pixels, is drawn as one shape with its neighbors. */
+/** The minimum width of a shape in pixels. */
 const leastWidth = 0.5;
 
 const style = `text{font:12px sans-serif;fill:#1f2328}.t{font-weight:600}.m{fill:#57606a}svg{background:#fff}
@@ -53,7 +53,7 @@ function drawPool(parts: string[], pool: PoolSnapshot, top: number): number {
       Math.round(100 * (1 - free.largest / free.total))
     } % of it not in the largest piece`;
   parts.push(
-    `<text class="t" x="${sizes.margin}" y="${top + 16}">${escaped(name)}: ${formatBytes(used)} used of ${
+    `<text class="t" x="${sizes.margin}" y="${top + 16}">${escapeMarkup(name)}: ${formatBytes(used)} used of ${
       formatBytes(reserved)
     } reserved${fragmented}</text>`,
   );
@@ -83,7 +83,7 @@ function drawAllocation(allocation: AllocationSnapshot, top: number, most: numbe
   const box = (kind: string, byteOffset: number, byteLength: number, title: string): string =>
     `<rect class="${kind}" x="${round(sizes.margin + byteOffset * scale)}" y="${top}" width="${
       round(Math.max(byteLength * scale, leastWidth))
-    }" height="${height}"><title>${escaped(title)}</title></rect>`;
+    }" height="${height}"><title>${escapeMarkup(title)}</title></rect>`;
   const parts: string[] = [];
   if (blocks === undefined) {
     parts.push(box(state === "held" ? "h" : "u", 0, byteLength, titleOf(allocation)));
@@ -130,8 +130,4 @@ function freeOf(allocations: readonly AllocationSnapshot[]): { total: number; la
 
 function round(value: number): number {
   return Math.round(value * 100) / 100;
-}
-
-function escaped(text: string): string {
-  return escapeControlsInLines(text).replace(/[&<>"]/g, (character) => `&#${character.charCodeAt(0)};`);
 }

@@ -66,8 +66,8 @@ export interface PoolSnapshot {
 }
 
 /**
- * A snapshot of what is where in the memory of pools: their allocations, the blocks of caching allocators, and which
- * processes hold them. Created by `pool.snapshot()` and `cuda.snapshot()`.
+ * A snapshot of the memory of pools: their allocations, the blocks of caching allocators, and the processes that hold
+ * them. Created by `pool.snapshot()` and `cuda.snapshot()`.
  *
  * @example
  * ```ts

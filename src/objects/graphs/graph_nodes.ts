@@ -200,11 +200,15 @@ function dividedOptions(
   };
 }
 
+/** The ends of a copy. */
+type CopyTarget = DeviceBuffer | HostBuffer | PitchedArray | CudaArray;
+type CopySource = CopyTarget | ArrayBufferView | ArrayBuffer;
+
 /** Adds a node that copies. */
 export function addCopy(
   parts: GraphParts,
-  source: DeviceBuffer | HostBuffer | PitchedArray | CudaArray | ArrayBufferView | ArrayBuffer,
-  target: DeviceBuffer | HostBuffer | PitchedArray | CudaArray,
+  source: CopySource,
+  target: CopyTarget,
   options: NodeOptions,
 ): GraphNode {
   const { session } = parts;
@@ -232,8 +236,8 @@ export function addCopy(
 /** Adds a node that copies from or to an array. */
 function addCopyOfArray(
   parts: GraphParts,
-  source: DeviceBuffer | HostBuffer | PitchedArray | CudaArray | ArrayBufferView | ArrayBuffer,
-  target: DeviceBuffer | HostBuffer | PitchedArray | CudaArray,
+  source: CopySource,
+  target: CopyTarget,
   options: NodeOptions,
 ): GraphNode {
   const { session } = parts;

@@ -161,12 +161,11 @@ export class Exporter implements AsyncDisposable {
 
   /** Lists the memory that importers hold, for snapshots. */
   readonly #listHeld = (): HeldMemory[] =>
-    [...this.#importers].flatMap(({ sentOffers }) => [...sentOffers.values()]).filter(({ isLease }) => isLease)
-      .map(({ record, since, importer: { peer: { pid } } }) => {
-        const { name: offer, pool: { source: pool }, buffer, byteLength } = record;
-        const address = buffer && buffer.memory.address + BigInt(record.byteOffset - buffer.byteOffset);
-        return { pool, pid, offer, since, range: address === undefined ? undefined : { address, byteLength } };
-      });
+    this.#leasedOffers().map(({ record, since, importer: { peer: { pid } } }) => {
+      const { name: offer, pool: { source: pool }, buffer, byteLength } = record;
+      const address = buffer && buffer.memory.address + BigInt(record.byteOffset - buffer.byteOffset);
+      return { pool, pid, offer, since, range: address === undefined ? undefined : { address, byteLength } };
+    });
 
   static {
     printAs(this, "Exporter", (exporter) => {
@@ -250,11 +249,11 @@ export class Exporter implements AsyncDisposable {
    * not before this process returns to its event loop.
    */
   get leases(): readonly Lease[] {
-    const leases: Lease[] = [];
-    for (const { sentOffers } of this.#importers) {
-      for (const sentOffer of sentOffers.values()) if (sentOffer.isLease) leases.push(new Lease(sentOffer));
-    }
-    return leases;
+    return this.#leasedOffers().map((sentOffer) => new Lease(sentOffer));
+  }
+
+  #leasedOffers(): SentOffer[] {
+    return [...this.#importers].flatMap(({ sentOffers }) => [...sentOffers.values()]).filter(({ isLease }) => isLease);
   }
 
   /** The processes of the connected importers. */

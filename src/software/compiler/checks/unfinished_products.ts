@@ -20,7 +20,7 @@ import type { Register } from "../../../ptx/instructions/resolved_instruction.ts
  */
 type Pending = ReadonlyMap<Register, number>;
 
-/** What is known of the registers of products at a place in the program. */
+/** The state of the registers of products at a point of the program. */
 interface ProductState {
   /** The registers in which pending products accumulate. */
   readonly results: Pending;
@@ -198,7 +198,7 @@ function inputsOf({ operands }: CompiledInstruction): Register[] {
   return operands[1]?.kind === "vector" ? registersOf(operands[1]) : [];
 }
 
-/** Returns what is certain after either of two paths. */
+/** Returns the state where two paths meet: the facts that hold on both. */
 function meet(a: ProductState, b: ProductState): ProductState {
   return {
     results: meetPending(a.results, b.results),

@@ -41,8 +41,9 @@ export function joinProducts(resolved: ResolvedKernel, { hasChecks }: { readonly
 }
 
 /**
- * Joins products of warpgroups that follow one another and have the same accumulator. Until the program waits for them,
- * it may neither use the accumulator nor write what they read, so that all of them may be computed at the last one.
+ * Joins consecutive products of warpgroups that have the same accumulator, so that all of them are computed at the last
+ * one. This changes nothing for the program, which must not use the accumulator or write the operands before it has
+ * waited for the products.
  */
 function joinOfWarpgroups(items: readonly Item[]): readonly Item[] {
   const groups: (readonly number[])[] = [];
