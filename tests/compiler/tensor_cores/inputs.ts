@@ -14,7 +14,7 @@ export class Random {
   }
 
   /** The generator for a class of inputs of a form. */
-  static of(text: string, kind: InputClass): Random {
+  static of(text: string, kind: string): Random {
     let seed = 0x811c_9dc5;
     for (const character of `${text} ${kind}`) seed = Math.imul(seed ^ character.charCodeAt(0), 0x0100_0193);
     return new Random(seed);
@@ -32,14 +32,21 @@ export class Random {
   below(limit: number): number {
     return this.next() % limit;
   }
+
+  pick<Choice>(choices: readonly Choice[]): Choice {
+    return choices[this.below(choices.length)]!;
+  }
 }
 
 /** The classes of inputs. */
 export const classes = ["small", "bits", "cancel", "spread", "zeros", "extremes", "special", "limits"] as const;
-export type InputClass = typeof classes[number];
+export type InputClass = typeof classes[number] | "alternating" | "mixed";
+/** The classes of inputs that chunks of a million elements have. */
+export const chunkClasses: readonly InputClass[] = [...classes, "alternating", "mixed"];
 
 /** Returns an element of a class, in the low bits. */
 export function element(random: Random, kind: InputClass, name: FormatName): number {
+  if (kind === "mixed") return element(random, random.pick(classes), name);
   const { exponent, mantissa, dropped = 0 } = formats[name];
   const bias = 2 ** (exponent - 1) - 1;
   const all = 2 ** exponent - 1;
@@ -59,6 +66,11 @@ export function element(random: Random, kind: InputClass, name: FormatName): num
     case "cancel":
       // Few different magnitudes, so that sums of products often cancel.
       return compose(bias + random.below(2), [0, 1, 2 ** mantissa - 1, fraction][random.below(4)]!);
+    case "alternating":
+      // Powers of two whose products cancel if their signs differ, and what is small beside them.
+      return random.below(4) !== 0
+        ? compose(bias + Math.min(bias - 1, 6), random.below(4) === 0 ? fraction : 0)
+        : compose(bias - 18 + random.below(24), fraction);
     case "spread":
       return compose(bias - 12 + random.below(24), fraction);
     case "zeros":
@@ -92,6 +104,7 @@ export function element(random: Random, kind: InputClass, name: FormatName): num
 
 /** Returns an integer of a class, as bits. Limits of the format and of 32 bits are frequent among the extremes. */
 export function integerElement(random: Random, kind: InputClass, name: IntegerName): number {
+  if (kind === "mixed") return integerElement(random, random.pick(classes), name);
   const bits = Number(name.slice(1));
   const any = bits === 32 ? random.next() : random.below(2 ** bits);
   switch (kind) {
@@ -100,6 +113,7 @@ export function integerElement(random: Random, kind: InputClass, name: IntegerNa
     case "zeros":
       return random.below(3) === 0 ? any : 0;
     case "extremes":
+    case "alternating":
     case "special":
     case "limits": {
       const most = 2 ** (bits - 1);
@@ -115,6 +129,7 @@ export function integerElement(random: Random, kind: InputClass, name: IntegerNa
 
 /** Returns a 64-bit number of a class, as bits. */
 export function doubleElement(random: Random, kind: InputClass): bigint {
+  if (kind === "mixed") return doubleElement(random, random.pick(classes));
   const fraction = BigInt(random.next() & 0xf_ffff) << 32n | BigInt(random.next());
   const sign = BigInt(random.below(2)) << 63n;
   const compose = (field: number, rest: bigint) => sign | BigInt(field) << 52n | rest;
@@ -125,6 +140,10 @@ export function doubleElement(random: Random, kind: InputClass): bigint {
       return compose(random.below(2047), fraction);
     case "cancel":
       return compose(1023 + random.below(2), [0n, 1n, (1n << 52n) - 1n, fraction][random.below(4)]!);
+    case "alternating":
+      return random.below(4) !== 0
+        ? compose(1023 + 6, random.below(4) === 0 ? fraction : 0n)
+        : compose(1023 - 60 + random.below(60), fraction);
     case "spread":
       return compose(1023 - 30 + random.below(60), fraction);
     case "zeros":

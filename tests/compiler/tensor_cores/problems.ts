@@ -217,7 +217,28 @@ export function problemOf(form: ProductForm, kind: InputClass, random: Random): 
       for (let part = 0; part < unit; part++) places[first++] = 2 * along + unit * which + part;
     }
   }
-  return { a: matrix(m * kept, form.a), b: matrix(k * n, form.b), c: matrix(m * n, form.c), places };
+  const problem = { a: matrix(m * kept, form.a), b: matrix(k * n, form.b), c: matrix(m * n, form.c), places };
+  if (kind === "alternating") {
+    setSigns(problem.a, { name: form.a, isNegative: (index) => index % kept % 2 === 1 });
+    setSigns(problem.b, { name: form.b, isNegative: () => false });
+  }
+  return problem;
+}
+
+/** Sets the signs of a matrix of signed elements. */
+function setSigns(
+  matrix: Matrix,
+  { name, isNegative }: { readonly name: ElementName; readonly isNegative: (index: number) => boolean },
+): void {
+  if (/^[ub]\d+$/.test(name)) return;
+  for (let index = 0; index < matrix.length; index++) {
+    if (matrix instanceof BigUint64Array) {
+      matrix[index] = BigInt.asUintN(63, matrix[index]!) | (isNegative(index) ? 1n << 63n : 0n);
+    } else {
+      const sign = 2 ** (bitsOf[name] - 1);
+      matrix[index] = matrix[index]! % sign + (isNegative(index) ? sign : 0);
+    }
+  }
 }
 
 /** Writes the fragments of a problem to the words that the kernel's block reads. */

@@ -16,14 +16,7 @@ import { formOf } from "./problems.ts";
 import { programOf } from "./program.ts";
 import { multiplyKernel, type ProductType, productTypes, randomElements } from "./kernels.ts";
 import { warpgroupMultiply } from "./warpgroup_kernel.ts";
-import {
-  formsWithOutputs,
-  hashesOf,
-  hashOf,
-  type RecordedHashes,
-  type Recording,
-  type RunProducts,
-} from "./recording.ts";
+import { formsWithOutputs, hashesOf, hashOf, productsOn, type RecordedHashes, type Recording } from "./recording.ts";
 
 /** The number of problems of each class in products.bin. */
 const kept = 4;
@@ -52,14 +45,7 @@ using cuda = open({ driver: options.driver as "cuda" | "software" });
 const gpu = cuda.device(0);
 using stream = gpu.createStream();
 using pool = gpu.createPool();
-const run: RunProducts = async (kernel, { input, problems, outputs, threads }) => {
-  using module = gpu.loadModule(kernel);
-  using source = pool.allocate(input.byteLength, stream);
-  using out = pool.allocate(4 * outputs * problems, stream);
-  source.copyFrom(input, stream);
-  module.kernel("product").launch({ grid: problems, block: threads, stream }, out, source);
-  return await out.read(Uint32Array);
-};
+using products = productsOn(gpu);
 
 const elements = Number(options.elements);
 const hashes: Record<string, RecordedHashes> = {};
@@ -79,7 +65,7 @@ for (const text of recorded.filter((text) => text.includes(options.only))) {
     results.push(new Uint8Array(buffer.slice(byteOffset, byteOffset + 4 * keptWords)));
   };
   try {
-    const found = hashes[text] = await hashesOf(text, run, { elements, onResults });
+    const found = hashes[text] = await hashesOf(text, products.run, { elements, onResults });
     const expected = before?.hashes[text];
     classes.forEach((kind, index) => {
       if (expected === undefined) return;

@@ -4,8 +4,10 @@
  *
  * @module
  */
-import { classes, Random } from "./inputs.ts";
-import { formOf, problemOf } from "./problems.ts";
+import { Buffer } from "node:buffer";
+import type { CudaDevice } from "../../../mod.ts";
+import { chunkClasses, classes, type InputClass, Random } from "./inputs.ts";
+import { formOf, type Problem, problemOf, type ProductForm } from "./problems.ts";
 import type { ProductType } from "./kernels.ts";
 import { programOf } from "./program.ts";
 
@@ -78,6 +80,99 @@ export async function hashesOf(
     all.push(hashOf(words));
   }
   return { first, all };
+}
+
+/** Hashes of a million elements of D of each form, in chunks that can be computed again alone. */
+export interface RecordedChunks {
+  readonly device: string;
+  /** For each instruction, a 32-bit hash of each chunk of each class in turn, in base64. */
+  readonly hashes: Readonly<Record<string, string>>;
+}
+
+const elementsOfForm = 2 ** 20;
+/** The number of chunks of each class. */
+export const chunksOfClass = 8;
+
+/** A part of the problems of a form: those of one seed. */
+export interface Chunk {
+  readonly kind: InputClass;
+  readonly index: number;
+}
+
+/** The chunks of a form. */
+export const chunks: readonly Chunk[] = chunkClasses.flatMap((kind) =>
+  Array.from({ length: chunksOfClass }, (_, index) => ({ kind, index }))
+);
+
+/** Returns the problems of a chunk of a form. */
+export function problemsOf(form: ProductForm, text: string, { kind, index }: Chunk): Problem[] {
+  const random = Random.of(text, `${kind} ${index}`);
+  const results = form.m * form.n * (form.layouts === undefined ? 1 : 4);
+  const length = Math.ceil(elementsOfForm / chunks.length / results);
+  return Array.from({ length }, () => problemOf(form, kind, random));
+}
+
+/** Returns the words that a device computes for problems. */
+export async function resultsOf(
+  form: ProductForm,
+  problems: readonly Problem[],
+  run: RunProducts,
+): Promise<Uint32Array> {
+  const { inputs, outputs, threads, kernel, write } = programOf(form);
+  const input = new Uint32Array(inputs * problems.length);
+  problems.forEach((problem, at) => write(problem, input.subarray(at * inputs, (at + 1) * inputs)));
+  return await run(kernel, { input, problems: problems.length, outputs, threads });
+}
+
+/** Computes the hashes of chunks of an instruction's results, of all by default. */
+export async function chunkHashesOf(
+  text: string,
+  run: RunProducts,
+  which: readonly Chunk[] = chunks,
+): Promise<Uint32Array<ArrayBuffer>> {
+  const form = formOf(text);
+  const found = new Uint32Array(which.length);
+  for (const [at, chunk] of which.entries()) {
+    const words = await resultsOf(form, problemsOf(form, text, chunk), run);
+    found[at] = Number.parseInt(hashOf(words).slice(8), 16);
+  }
+  return found;
+}
+
+/** Returns hashes in base64. */
+export function encodedHashes({ buffer }: Uint32Array<ArrayBuffer>): string {
+  return Buffer.from(buffer).toString("base64");
+}
+
+/** Returns the hashes that `encodedHashes` has encoded. */
+export function decodedHashes(text: string): Uint32Array<ArrayBuffer> {
+  return new Uint32Array(new Uint8Array(Buffer.from(text, "base64")).buffer);
+}
+
+/** What computes products on a device. Disposing of it frees the memory. */
+export interface ProductRunner extends Disposable {
+  readonly run: RunProducts;
+}
+
+/** Returns what computes products on a device. A kernel that follows itself is loaded once. */
+export function productsOn(gpu: CudaDevice): ProductRunner {
+  const cleanup = new DisposableStack();
+  const stream = cleanup.use(gpu.createStream());
+  const pool = cleanup.use(gpu.createPool());
+  let loaded: { readonly kernel: string; readonly module: ReturnType<CudaDevice["loadModule"]> } | undefined;
+  cleanup.defer(() => loaded?.module[Symbol.dispose]());
+  const run: RunProducts = async (kernel, { input, problems, outputs, threads }) => {
+    if (loaded?.kernel !== kernel) {
+      loaded?.module[Symbol.dispose]();
+      loaded = { kernel, module: gpu.loadModule(kernel) };
+    }
+    using source = pool.allocate(input.byteLength, stream);
+    using out = pool.allocate(4 * outputs * problems, stream);
+    source.copyFrom(input, stream);
+    loaded.module.kernel("product").launch({ grid: problems, block: threads, stream }, out, source);
+    return await out.read(Uint32Array);
+  };
+  return { run, [Symbol.dispose]: () => cleanup.dispose() };
 }
 
 /** Returns a hash of 32-bit words. */
