@@ -18,6 +18,7 @@ import type { Driver } from "./driver.ts";
 import { isLogging, logEvent, startLog } from "./support/event_log.ts";
 import { CudaUnavailableError } from "./support/errors.ts";
 import {
+  checkBoolean,
   checkNumber,
   checkOptions,
   didYouMean,
@@ -44,6 +45,7 @@ import { defaultTraceEvents, mostTraceEvents, openTrace } from "./trace/open_tra
 import type { TraceRecorder } from "./trace/trace_recorder.ts";
 import { tracedCollectives } from "./trace/traced_collectives.ts";
 import { recordKernels, tracedDriver } from "./trace/traced_driver.ts";
+import { WorkTimes } from "./trace/work_times.ts";
 import { addEntries, keepLibraryFrames, RangeError, TypeError } from "./support/program_errors.ts";
 
 /** The driver to open, and its settings. */
@@ -113,6 +115,11 @@ export interface OpenOptions {
    */
   traceEvents?: number;
   /**
+   * Whether the trace also has the times at which kernels, copies, fills and graphs run, which are measured with two
+   * events for each. Defaults to `POOLPASS_TRACE_KERNELS`. Without it, only the kernels of a software device have times.
+   */
+  traceKernels?: boolean;
+  /**
    * Called once for each error that the sanitizer finds. Without this callback, errors are printed, and disposing of
    * the `Cuda` object throws a `SanitizerError`.
    */
@@ -132,6 +139,7 @@ const openOptions: KnownOptions<OpenOptions> = {
     softwareSchedule: true,
     trace: true,
     traceEvents: true,
+    traceKernels: true,
     onReport: true,
   },
   meantBy: (value) => typeof value === "string" ? `{ driver: ${JSON.stringify(value)} }` : undefined,
@@ -164,6 +172,7 @@ const variables = [
   "SNAPSHOT_ON_OOM",
   "TRACE",
   "TRACE_EVENTS",
+  "TRACE_KERNELS",
 ] as const;
 /**
  * The minimum length, without the prefix, of the names that are checked for typos. Shorter names are similar to too
@@ -215,6 +224,7 @@ const minimumNameLength = 5;
  * - `POOLPASS_TRACE`: a file in which the calls of the driver are recorded, for `poolpass trace`; `%p` in the name is
  *   replaced with the process ID
  * - `POOLPASS_TRACE_EVENTS`: the number of events that the file of `POOLPASS_TRACE` keeps
+ * - `POOLPASS_TRACE_KERNELS`: `1` also records when kernels, copies, fills and graphs run
  * - `GITHUB_ACTIONS`: if it is set, the sanitizer's reports are also printed as annotations
  * - `CUDA_VISIBLE_DEVICES`: which devices are visible, and in which order; the software driver reads it too
  * - `POOLPASS_DEBUG`: `1` records the call site of each object's creation, for the report of objects that were not
@@ -277,9 +287,9 @@ export function open(options: OpenOptions = {}): Cuda {
     keepLibraryFrames(debug);
     const compilers = compilersFor(options);
     const recorder = traceFor(options, driver);
-    const recorded = recorder === undefined ? driver : tracedDriver(driver, recorder);
+    const timesWork = timesWorkFor(options);
+    const recorded = recorder === undefined ? driver : recordDriver(driver, recorder, timesWork);
     if (debug) recorder?.recordSites();
-    if (recorder !== undefined && driver instanceof SoftwareDriver) recordKernels(driver, recorder);
     const observed = sanitizer?.observe(recorded) ?? recorded;
     const collectives = () => {
       const library = collectivesOf(driver);
@@ -441,6 +451,19 @@ function traceFor({ trace, traceEvents }: OpenOptions, driver: Driver): TraceRec
   const named = environmentVariable("POOLPASS_TRACE");
   if (named === undefined || named === "") return undefined;
   return unlessImpossible("POOLPASS_TRACE", () => openTrace(named, length, name));
+}
+
+/** Returns whether the options or the environment ask for the times of work. */
+function timesWorkFor({ traceKernels }: OpenOptions): boolean {
+  if (traceKernels !== undefined) checkBoolean(traceKernels, "traceKernels");
+  return traceKernels ?? choiceFrom("POOLPASS_TRACE_KERNELS", ["0", "1"]) === "1";
+}
+
+/** Returns a driver that records the calls of another one, and when their work runs. */
+function recordDriver(driver: Driver, recorder: TraceRecorder, timesWork: boolean): Driver {
+  if (timesWork) return tracedDriver(driver, recorder, new WorkTimes(driver, recorder));
+  if (driver instanceof SoftwareDriver) recordKernels(driver, recorder);
+  return tracedDriver(driver, recorder);
 }
 
 /** The environment variables of which a warning was printed. */

@@ -5,7 +5,7 @@
  */
 import type { Track, TrackItem } from "./perfetto.ts";
 import type { Trace, TraceEvent } from "./read_trace.ts";
-import { messagesPerConnection } from "./trace_format.ts";
+import { messagesPerConnection, timedWork } from "./trace_format.ts";
 
 /** The traces of several processes as one. */
 export interface JoinedTrace {
@@ -158,11 +158,11 @@ function addProcess(items: TrackItem[], trace: Trace, flows: Flows): void {
       items.push({ ...base, duration, track: trackOf(`${kind}s${row}`), category: kind });
     } else if ("peer" in event.values) {
       items.push({ ...base, track: trackOf(`messages with process ${event.values.peer}`), category: "message" });
-    } else if (event.name === "kernel") {
+    } else if (isWork.has(event.name)) {
       const { stream } = event.values;
       const of = stream === -1 ? "branches of graphs" : stream === 0 ? "default stream" : `stream ${hex(stream!)}`;
       const track = trackOf(`device ${event.device}, ${of}`);
-      items.push({ ...base, duration, track, category: "kernel" });
+      items.push({ ...base, duration, track, category: event.name });
     } else {
       items.push({ ...base, duration, track: trackOf("calls"), category: "call" });
     }
@@ -263,6 +263,9 @@ class PoolMemory {
   }
 }
 
+/** The events of work that ran on a stream. */
+const isWork: ReadonlySet<string> = new Set(timedWork);
+
 const isHandle: ReadonlySet<string> = new Set([
   "address",
   "destination",
@@ -295,7 +298,7 @@ function lanesOf(events: readonly TraceEvent[]): Map<TraceEvent, number> {
 }
 
 function nameOf({ kernels, texts }: Trace, { name, values }: TraceEvent): string {
-  if (name === "kernel" || name === "range") return texts.get(values.name!) ?? name;
+  if (name === "range" || isWork.has(name)) return texts.get(values.name!) ?? name;
   const kernel = values.kernel === undefined ? undefined : kernels.get(values.kernel);
   return kernel === undefined ? name : `${name} ${kernel}`;
 }

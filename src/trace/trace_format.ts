@@ -94,6 +94,9 @@ export const namePlaces = { length: 0, type: 4, key: 8, text: 16 } as const;
  */
 export const messagesPerConnection: number = 2 ** 32;
 
+/** The names of the events that say when work of a stream ran. */
+export const timedWork = ["kernel", "copy", "fill", "graph"] as const;
+
 /** The process that a trace file is of. */
 export interface TracedProcess {
   readonly pid: number;

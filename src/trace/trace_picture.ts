@@ -15,6 +15,7 @@ const characterWidth = 6.5;
 /** The number of flows that are drawn at most: the longest. */
 const mostFlows = 400;
 const colors = ["#4e79a7", "#f28e2b", "#59a14f", "#b07aa1", "#e15759", "#76b7b2", "#9c755f", "#edc948"] as const;
+/** The categories in the order of their colors. Copies, fills and graphs have the last one. */
 const categories = ["call", "kernel", "message", "frame", "lease", "range", "wait"] as const;
 
 const style = `text{font:12px sans-serif;fill:#1f2328}.t{font-weight:600}.m{fill:#57606a}.r{stroke:#d0d7de}

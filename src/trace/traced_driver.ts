@@ -3,6 +3,7 @@ import type { Driver, KernelLaunch } from "../driver.ts";
 import { type DriverMethod, intercept } from "../driver_layers.ts";
 import { nameType, noDeviceByte } from "./trace_format.ts";
 import type { TraceRecorder } from "./trace_recorder.ts";
+import type { WorkTimes } from "./work_times.ts";
 
 /**
  * The values that are recorded of each call: the names of its arguments, in their order. `device` is the device of the
@@ -100,12 +101,13 @@ const unrecorded: ReadonlySet<PropertyKey> = new Set(
   ] satisfies CallName[],
 );
 
-/** Returns a driver that records the calls of another one. */
-export function tracedDriver(driver: Driver, recorder: TraceRecorder): Driver {
-  return intercept(driver, namingCalls(driver, recorder), (name, method) => {
+/** Returns a driver that records the calls of another one and, with `times`, when the work runs that they enqueue. */
+export function tracedDriver(driver: Driver, recorder: TraceRecorder, times?: WorkTimes): Driver {
+  return intercept(driver, overridingCalls(driver, recorder, times), (name, method) => {
     if (unrecorded.has(name)) return method.bind(driver);
-    if (name === "launchKernel" || name === "launchKernelEx") return recordLaunches(driver, recorder, name);
-    return recordCalls(driver, recorder, name, method);
+    const isLaunch = name === "launchKernel" || name === "launchKernelEx";
+    const recorded = isLaunch ? recordLaunches(driver, recorder, name) : recordCalls(driver, recorder, name, method);
+    return times === undefined ? recorded : times.wrap(name, recorded);
   });
 }
 
@@ -125,23 +127,29 @@ export function recordKernels(
   driver: { observeKernels(onKernel: (kernel: ObservedKernel) => void): void },
   recorder: TraceRecorder,
 ): void {
-  const kind = recorder.kind({ name: "kernel", values: ["name", "stream"] });
+  const kind = recorder.kind({ name: "kernel", values: ["name", "stream", "error"] });
   const { values } = recorder;
   driver.observeKernels(({ name, device, stream, begin, end }) => {
     const at = recorder.beginTimed(kind, device, recorder.timeOf(begin), recorder.timeOf(end));
     values[at] = recorder.text(name);
     values[at + 1] = Number(stream ?? -1);
+    values[at + 2] = 0;
     recorder.end();
   });
 }
 
-/** Returns the calls whose results are named in the trace. */
-function namingCalls(driver: Driver, recorder: TraceRecorder): Partial<Driver> {
+/** Returns the calls whose results are named in the trace, and `close`, which comes after the last time. */
+function overridingCalls(driver: Driver, recorder: TraceRecorder, times: WorkTimes | undefined): Partial<Driver> {
   return {
     moduleGetFunction(module, name) {
       const kernel = driver.moduleGetFunction(module, name);
       recorder.name(nameType.kernel, Number(kernel), name);
+      times?.nameKernel(kernel, name);
       return kernel;
+    },
+    close(options) {
+      times?.close();
+      driver.close(options);
     },
   };
 }
