@@ -289,7 +289,7 @@ DATA: cvt.u64.u32 %rd3, %r6; add.u64 %rd3, %rd1, %rd3; st.global.u32 [%rd3+256],
        fence.proxy.async;
        tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%rd6], [sm], 128;
        fence.proxy.tensormap::generic.acquire.gpu [%rd6], 128;
-       mov.u32 %r6, 1; mov.u32 %r7, 2;
+       mov.u32 %r6, 4; mov.u32 %r7, 2;
        ${boxToShared} [%r1+128], [%rd6, {%r6, %r7}], [bar];
        ${waitFor}
        ${toGlobal} [%rd1], [%r1+128], 64; ${commit}`.replace("bar.warp.sync 1;", ""),
