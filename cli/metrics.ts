@@ -5,7 +5,8 @@
  */
 import process from "node:process";
 import { type ListenerStatus, prometheusText } from "../mod.ts";
-import { type Command, interrupted, readOptions, type Terminal, UsageError } from "./command_line.ts";
+import { type Command, interrupted, readOptions, type Terminal } from "./command_line.ts";
+import { readPort } from "./loopback_server.ts";
 import { serveMetrics } from "./serve_metrics.ts";
 import { connectionHelp, connectionOptions, onlyPath, readConnectionOptions } from "./status/connection.ts";
 import { printable } from "./status/table.ts";
@@ -33,7 +34,7 @@ export const metricsCommand: Command = { name: "metrics", summary: "print or ser
 async function run(args: readonly string[], terminal: Terminal): Promise<number> {
   const { files, values } = readOptions(args, options);
   const path = onlyPath(files);
-  const port = values.port === undefined ? undefined : portOf(values.port);
+  const port = values.port === undefined ? undefined : readPort(values.port);
   const { signal } = terminal;
   await using sampler = new Sampler(path, { ...readConnectionOptions(values), signal });
   const first = await sampler.next();
@@ -55,9 +56,4 @@ async function run(args: readonly string[], terminal: Terminal): Promise<number>
 
 function textOf(status: ListenerStatus): string {
   return prometheusText(status.kind === "exporter" ? status.statistics : status);
-}
-
-function portOf(text: string): number {
-  if (/^\d{1,5}$/.test(text) && Number(text) < 65_536) return Number(text);
-  throw new UsageError(`The port is "${text}", and must be a number from 0 to 65535`);
 }

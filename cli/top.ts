@@ -4,7 +4,8 @@
  * @module
  */
 import { SharingError } from "../mod.ts";
-import { type Command, readOptions, type Terminal, UsageError } from "./command_line.ts";
+import { type Command, interrupted, readOptions, type Terminal, UsageError } from "./command_line.ts";
+import { readPort } from "./loopback_server.ts";
 import { connectionHelp, connectionOptions, onlyPath, readConnectionOptions } from "./status/connection.ts";
 import { printable } from "./status/table.ts";
 import { actionsOf } from "./top/keys.ts";
@@ -12,6 +13,7 @@ import { jsonOf, linesOf } from "./top/lines.ts";
 import { type Sample, Sampler } from "./top/sampler.ts";
 import { isTerminal, Screen } from "./top/screen.ts";
 import { initialState, viewOf } from "./top/view.ts";
+import { servePage } from "./top/web/serve_page.ts";
 
 const help = `Usage: poolpass top SOCKET [options]
 
@@ -26,17 +28,21 @@ Without a terminal, it prints a line for each offer, channel or entry at each in
 Options:
   --interval S    seconds between two samples: 1 unless given, at least 0.1
   --count N       end after this many samples
+  --web PORT      serve a page with pictures over time at this port of 127.0.0.1, until interrupted; 0 for any that is
+                  free. The URL, which is printed, has a random token: who knows it may see the page
 ${connectionHelp}
   --json          print each sample as a JSON object in a line
 
 Examples:
   poolpass top /run/user/1000/frames.sock
+  poolpass top /run/user/1000/frames.sock --web 0
   poolpass top /run/user/1000/frames.sock --interval 5 --json >> frames.log`;
 
 const options = {
   ...connectionOptions,
   interval: { type: "string" },
   count: { type: "string" },
+  web: { type: "string" },
   json: { type: "boolean" },
 } as const;
 
@@ -58,13 +64,21 @@ async function run(args: readonly string[], terminal: Terminal): Promise<number>
   const path = onlyPath(files);
   const interval = numberOf(values.interval, { name: "interval", otherwise: 1, least: 0.1 }) * 1000;
   const count = numberOf(values.count, { name: "count", otherwise: Infinity, least: 1 });
+  const port = values.web === undefined ? undefined : readPort(values.web);
+  if (port !== undefined && (values.json || values.count !== undefined)) {
+    throw new UsageError("The option --web serves a page: --json and --count are for lines");
+  }
   const quitting = new AbortController();
   const signal = AbortSignal.any([terminal.signal, quitting.signal]);
   const sampling: Sampling = { path, interval, count, json: values.json };
   await using sampler = new Sampler(path, { ...readConnectionOptions(values), signal });
   // If the first sample fails, exit, because the path may be mistyped. If a later one fails, try again.
   const first = await sampler.next();
-  if (terminal.isInteractive === true && isTerminal() && !values.json) {
+  if (port !== undefined) {
+    await using server = await servePage(port, { sampler, path, interval });
+    terminal.print(`Showing ${printable(path)} at ${server.url}`);
+    await interrupted(signal);
+  } else if (terminal.isInteractive === true && isTerminal() && !values.json) {
     await showScreen({ first, sampler, sampling, signal, quit: () => quitting.abort() });
   } else {
     await printLines(first, { sampler, sampling, signal, terminal });

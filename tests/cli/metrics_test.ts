@@ -1,35 +1,12 @@
 import { assert, assertEquals, assertMatch, assertRejects, assertStringIncludes } from "@std/assert";
-import { request as send } from "node:http";
 import { connect } from "node:net";
 import { serveMetrics } from "../../cli/serve_metrics.ts";
 import { poolpass, startPoolpass } from "../support/poolpass.ts";
 import { noPython, startHostile } from "../sharing/hostile/hostile_peers.ts";
 import { countResources, leakTest } from "../support/resources.ts";
 import { test } from "../support/test.ts";
+import { ask } from "./loopback.ts";
 import { sharedFramesTest, until } from "./shared_frames.ts";
-
-interface Answer {
-  readonly status: number;
-  readonly type: string | undefined;
-  readonly body: string;
-}
-
-/** Makes a request. By Node's module: the runtimes' own fetch does not send every header. */
-function ask(
-  url: string,
-  options: { method?: string; headers?: Record<string, string>; signal?: AbortSignal } = {},
-): Promise<Answer> {
-  return new Promise((resolve, reject) => {
-    const asking = send(url, { agent: false, ...options }, (response) => {
-      let body = "";
-      response.setEncoding("utf8").on("data", (text) => body += text);
-      response.on("end", () => resolve({ status: response.statusCode!, type: response.headers["content-type"], body }));
-      // The server may end the connection within its answer, of which the request does not hear any more.
-      response.on("error", reject).on("close", () => reject(new Error("the answer is not complete")));
-    });
-    asking.on("error", reject).end();
-  });
-}
 
 sharedFramesTest(
   "metrics are printed, and served until the command is interrupted",
@@ -80,11 +57,8 @@ test("the server of metrics answers GET /metrics alone, on the loopback interfac
   });
   const { origin, port } = new URL(server.url);
   assertEquals((await ask(server.url)).body, "one 1\n");
-  assertEquals(await ask(server.url), {
-    status: 503,
-    type: "text/plain; charset=utf-8",
-    body: "There are no more numbers\n",
-  });
+  const { status, type, body } = await ask(server.url);
+  assertEquals([status, type, body], [503, "text/plain; charset=utf-8", "There are no more numbers\n"]);
   const statuses = await Promise.all([
     ask(`${origin}/`),
     ask(`${origin}/metrics/`),
