@@ -2,6 +2,7 @@ import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { test } from "node:test";
 import { faultKind } from "../../../src/software/abi/addresses.ts";
 import { Fault, refusalOf, runBody, testModule } from "../compiler_device.ts";
+import { runThreads, upTo } from "../threads.ts";
 
 const input = new DataView(new ArrayBuffer(256));
 for (let index = 0; index < 256; index++) input.setUint8(index, index + 1);
@@ -266,14 +267,21 @@ test("st.async and red.async complete the bytes of their elements at the barrier
   );
 });
 
-test("tensormap.cp_fenceproxy copies 128 bytes to global memory", () => {
-  const out = runBody(
-    `${begin} mbarrier.arrive.expect_tx.shared.b64 _, [bar], 256; ${toShared} [sm], [%rd1], 256, [bar]; ${wait}
-     tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%rd0], [sm+128], 128;`,
-    input,
-    128,
-  );
-  assertEquals(Array.from({ length: 128 }, (_, index) => out.getUint8(index)), inputBytes.slice(128));
+test("each lane copies 4 bytes of a tensor map by tensormap.cp_fenceproxy", () => {
+  const copy = "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned";
+  const stored = (lanes: number, source: string) =>
+    runThreads(
+      `.shared .align 128 .b32 sm[64]; mov.u32 %r1, sm; shl.b32 %r2, %r0, 2; add.u32 %r2, %r1, %r2;
+       add.u32 %r3, %r0, 1; st.shared.u32 [%r2], %r3; add.u32 %r3, %r3, 32; st.shared.u32 [%r2+128], %r3;
+       ${copy} [%rd0], ${source}, 128;`,
+      { block: [lanes, 1, 1], words: 2 },
+    );
+  for (const lanes of [32, 5, 1]) {
+    const numbers = upTo(lanes, (index) => index + 1);
+    const rest = new Array<number>(lanes).fill(0);
+    assertEquals(stored(lanes, "[sm]"), [...numbers, ...rest]);
+    assertEquals(stored(lanes, "[%r1+128]"), [...numbers.map((number) => number + 32), ...rest]);
+  }
 });
 
 test("a fault of a bulk copy says which 16 bytes are not accessible", () => {

@@ -28,6 +28,7 @@ import {
 import { atomic, updateRange } from "./atomic_instructions.ts";
 
 const u16 = typeNamed("u16");
+const u64 = typeNamed("u64");
 
 /** The number of bytes of which the addresses and the sizes of bulk copies are multiples. */
 const bulkBytes = 16;
@@ -130,9 +131,9 @@ export const reduceBulk: Emit = (e, i) => {
 };
 
 /**
- * The lowering of `tensormap.cp_fenceproxy`, which copies a tensor map from shared to global memory. The lanes of the
- * warp wait for each other before the copy, and after it: any of them may have written the map, and each may write the
- * next one. Because there may be fewer than 32 lanes, each copies the whole map.
+ * The lowering of `tensormap.cp_fenceproxy`, which copies a tensor map from shared to global memory. Each lane copies 4
+ * bytes, as the code for a GPU does, so the copy of a warp with fewer than 32 lanes is not whole. The lanes wait for each
+ * other before the copy, and after it: any of them may have written the map, and each may write the next one.
  */
 export const copyTensorMap: ExpandedInstruction = {
   expand(i, inserted) {
@@ -140,17 +141,22 @@ export const copyTensorMap: ExpandedInstruction = {
     if (constantOf(size) !== BigInt(tensorMapByteLength)) {
       throw new PtxError(i.line, `cannot compile "${i.text}": its size must be ${tensorMapByteLength}`);
     }
-    const b64 = typeNamed("b64");
-    const after = (address: ResolvedOperand | undefined, offset: number): ResolvedOperand => {
-      if (address?.kind === "address") return { ...address, offset: address.offset + BigInt(offset) };
-      throw new PtxError(i.line, `cannot compile "${i.text}": it needs two addresses`);
+    const lane = inserted.add("mov.u32", u32, [{ kind: "special", name: "%laneid" }]);
+    const placeOf = (address: ResolvedOperand | undefined): ResolvedOperand => {
+      if (address?.kind !== "address" || address.base === undefined) {
+        throw new PtxError(i.line, `cannot compile "${i.text}": it needs two addresses`);
+      }
+      const { base } = address;
+      const pointer = base.kind === "register" ? base : inserted.add("mov.u64", u64, [base]);
+      const type = pointer.type.bits === 32 ? u32 : u64;
+      const multiply = `mad.${type === u64 ? "wide" : "lo"}.u32`;
+      const place = inserted.add(multiply, type, [lane, { kind: "integer", value: 4n }, pointer]);
+      return { ...address, base: place };
     };
     const waitForWarp = () => inserted.addTo("bar.warp.sync", [{ kind: "integer", value: 0xffff_ffffn }]);
     waitForWarp();
-    for (let offset = 0; offset < tensorMapByteLength; offset += 8) {
-      const word = inserted.add("ld.shared.b64", b64, [after(source, offset)]);
-      inserted.addTo("st.global.b64", [after(destination, offset), word]);
-    }
+    const word = inserted.add("ld.shared.b32", u32, [placeOf(source)]);
+    inserted.addTo("st.global.b32", [placeOf(destination), word]);
     waitForWarp();
     inserted.addTo(`fence.proxy.tensormap::generic.release.${i.choices.get("scope")}`, []);
   },
