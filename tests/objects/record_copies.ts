@@ -15,7 +15,8 @@ import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { type CudaDevice, open, type TensorMapOptions, type TensorMapType } from "../../mod.ts";
 import { answerHelp } from "../support/program_help.ts";
-import { sharedBytes, tensorKernels } from "./tensor_maps.ts";
+import { probe, probedBoxes } from "./probed_boxes.ts";
+import { reductions, sharedBytes, tensorKernels } from "./tensor_maps.ts";
 
 answerHelp(import.meta.url, ["driver", "here", "compare"]);
 
@@ -47,155 +48,6 @@ function loaded(
   return out.readSync(Uint8Array).slice(0, shown).toHex();
 }
 
-/** The bytes of shared memory that a case with interleaved channels shows. */
-const interleavedBytes = 2048;
-
-/**
- * Loads a box with a tensor map of interleaved channels from memory whose 16-bit elements are numbered, and returns the
- * numbers in shared memory that the copy has written, in runs of 4. The kernel does not know how many bytes come, so it
- * waits for a time.
- */
-function interleaved(
-  gpu: CudaDevice,
-  options: TensorMapOptions,
-  { at, offsets }: { at: readonly number[]; offsets?: readonly number[] },
-): string {
-  const pool = gpu.createPool();
-  const memory = pool.allocate(1 << 17);
-  memory.copyFrom(Uint16Array.from({ length: 1 << 16 }, (_, index) => index));
-  const out = pool.allocate(interleavedBytes);
-  const mode = offsets === undefined ? "" : ".im2col";
-  const given = offsets === undefined ? "" : `, {${offsets.map((_, index) => `%h${index}`).join(", ")}}`;
-  const module = gpu.loadModule(`.version 8.6
-.target sm_90a
-.address_size 64
-.visible .entry test(.param .align 64 .b8 map[128], .param .u64 out) {
-  .reg .pred %p<4>; .reg .b32 %r<12>; .reg .b64 %rd<8>; .reg .b16 %h<4>;
-  .shared .align 1024 .b8 sm[8192]; .shared .align 8 .b64 bar;
-  ld.param.u64 %rd1, [out]; mov.b64 %rd2, map; cvta.param.u64 %rd2, %rd2; mov.u32 %r1, sm; mov.u32 %r2, 0;
-FILL:
-  add.u32 %r3, %r1, %r2; st.shared.u32 [%r3], 0xcccccccc; add.u32 %r2, %r2, 4; setp.lt.u32 %p1, %r2, 8192;
-  @%p1 bra FILL;
-  mbarrier.init.shared.b64 [bar], 1; fence.mbarrier_init.release.cluster; fence.proxy.async;
-  mbarrier.arrive.expect_tx.shared.b64 _, [bar], 65536;
-  ${at.map((coordinate, index) => `mov.u32 %r${5 + index}, ${coordinate};`).join(" ")}
-  ${(offsets ?? []).map((offset, index) => `mov.u16 %h${index}, ${offset};`).join(" ")}
-  cp.async.bulk.tensor.${at.length}d.shared::cluster.global${mode}.mbarrier::complete_tx::bytes
-    [sm], [%rd2, {${at.map((_, index) => `%r${5 + index}`).join(", ")}}], [bar]${given};
-  mov.u32 %r2, 0;
-WAIT:
-  nanosleep.u32 1000; add.u32 %r2, %r2, 1; setp.lt.u32 %p1, %r2, 200;
-  @%p1 bra WAIT;
-  mov.u32 %r2, 0;
-STORE:
-  add.u32 %r3, %r1, %r2; ld.volatile.shared.u32 %r4, [%r3]; cvt.u64.u32 %rd3, %r2; add.u64 %rd3, %rd1, %rd3;
-  st.global.u32 [%rd3], %r4; add.u32 %r2, %r2, 4; setp.lt.u32 %p1, %r2, ${interleavedBytes};
-  @%p1 bra STORE;
-  ret;
-}`);
-  module.kernel("test").launch({ grid: 1, block: 1 }, gpu.createTensorMap(memory, options), out);
-  const words = out.readSync(Uint16Array);
-  const runs = Array.from({ length: words.length / 4 }, (_, run) => {
-    const [first, ...others] = words.slice(4 * run, 4 * run + 4);
-    if ([first, ...others].every((word) => word === 0xcccc)) return ".";
-    if ([first, ...others].every((word) => word === 0)) return "0";
-    return others.every((word, index) => word === first! + index + 1) ? `${first}+` : [first, ...others].join("/");
-  });
-  return runs.join(" ").replace(/( \.)+$/, "");
-}
-
-/** Tensors with interleaved channels, and boxes of them. All in the order of CUDA. */
-const interleavedCases: readonly {
-  readonly interleave: "16B" | "32B";
-  readonly shape?: readonly number[];
-  readonly strides?: readonly number[];
-  readonly box?: readonly number[];
-  readonly at: readonly number[];
-  readonly elementStrides?: readonly number[];
-  readonly swizzle?: "32B" | "64B" | "128B";
-  readonly fill?: "nan";
-  readonly dtype?: TensorMapType;
-  readonly pixels?: {
-    readonly lower: readonly number[];
-    readonly upper: readonly number[];
-    readonly channels: number;
-    readonly count: number;
-    readonly offsets: readonly number[];
-  };
-}[] = [
-  ...(["16B", "32B"] as const).flatMap((interleave) => [
-    { interleave, at: [0, 0, 0] },
-    { interleave, at: [1, 0, 0] },
-    { interleave, at: [8, 0, 0] },
-    { interleave, at: [2, 1, 1] },
-    { interleave, at: [-1, -1, 2] },
-    { interleave, at: [30, 5, 3] },
-    { interleave, at: [3, 5, 3], shape: [4, 6, 4] },
-    { interleave, at: [0, 0, 0], box: [1, 2, 2] },
-    { interleave, at: [0, 0, 0], box: [2, 2, 2] },
-    { interleave, at: [0, 0, 0], box: [16, 2, 2] },
-    { interleave, at: [0, 0, 0], box: [5, 3, 2] },
-    { interleave, at: [0, 0, 0], elementStrides: [2, 1, 1] },
-    { interleave, at: [0, 0, 0], elementStrides: [1, 2, 1] },
-    { interleave, at: [0, 0, 0], strides: [32, 8192] },
-    { interleave, at: [0, 0, 0], strides: [512, 512] },
-    { interleave, at: [0, 0, 0], swizzle: "32B" as const },
-    { interleave, at: [0, 0, 0], swizzle: "64B" as const },
-    { interleave, at: [0, 0, 0], swizzle: "128B" as const },
-    { interleave, at: [0, 0, 0], swizzle: "32B" as const, box: [16, 4, 3] },
-    { interleave, at: [31, -1, 3], dtype: "float16" as const, fill: "nan" as const },
-    { interleave, at: [0, 0, 0], dtype: "uint8" as const, box: [16, 2, 2] },
-    { interleave, at: [0, 0, 0], dtype: "uint32" as const, box: [4, 2, 2] },
-    { interleave, at: [1, 2, 1, 1], shape: [32, 6, 4, 3], strides: [512, 4096, 16384], box: [8, 3, 2, 2] },
-    {
-      interleave,
-      at: [1, 2, 1, 1, 1],
-      shape: [32, 6, 4, 3, 2],
-      strides: [512, 2048, 8192, 32768],
-      box: [8, 2, 2, 2, 2],
-    },
-    {
-      interleave,
-      at: [0, 0, 0],
-      shape: [32, 6, 4],
-      pixels: { lower: [0], upper: [0], channels: 8, count: 8, offsets: [0] },
-    },
-    {
-      interleave,
-      at: [1, 2, 1],
-      shape: [32, 6, 4],
-      pixels: { lower: [-1], upper: [-1], channels: 16, count: 8, offsets: [1] },
-    },
-    {
-      interleave,
-      at: [1, 2, 1, 1],
-      shape: [32, 6, 4, 3],
-      strides: [512, 4096, 16384],
-      pixels: { lower: [-1, -1], upper: [-1, -1], channels: 16, count: 16, offsets: [1, 2] },
-    },
-  ]),
-];
-
-/** Loads the box of a case with interleaved channels. */
-function loadInterleaved(gpu: CudaDevice, given: typeof interleavedCases[number]): string {
-  const { at, shape = [32, 6, 4], strides = [1024, 8192], box = [8, 2, 2], elementStrides, pixels, ...others } = given;
-  return interleaved(gpu, {
-    dtype: "uint16",
-    ...others,
-    shape: shape.toReversed(),
-    strides: strides.toReversed(),
-    ...elementStrides === undefined ? {} : { elementStrides: elementStrides.toReversed() },
-    ...pixels === undefined ? { box: box.toReversed() } : {
-      im2col: {
-        lowerCorner: pixels.lower.toReversed(),
-        upperCorner: pixels.upper.toReversed(),
-        channels: pixels.channels,
-        pixels: pixels.count,
-      },
-    },
-  }, { at, ...pixels === undefined ? {} : { offsets: pixels.offsets } });
-}
-
 /** Special numbers, as the bits of 32-bit floats. */
 const floats = Uint32Array.of(
   ...[0, 0x8000_0000, 1, 0x8000_0001, 0x007f_ffff, 0x0080_0000, 0x3f80_0000, 0x3f80_0fff, 0x3f80_1000, 0x3f80_1001],
@@ -212,6 +64,11 @@ const floats = Uint32Array.of(
   ],
   ...[0x1234_5678, 0xbf7f_ffff, 0x0000_1000, 0x7f7f_efff, 0x7f7f_f000],
 );
+
+const reducedTypes = [
+  ...["uint8", "uint16", "uint32", "int32", "uint64", "int64", "float16", "bfloat16", "float32", "float64"] as const,
+  ...["float32_ftz", "tfloat32", "tfloat32_ftz"] as const,
+];
 
 /** Reduces a row of elements into another one, and returns the result. */
 function reduced(gpu: CudaDevice, dtype: TensorMapType, operation: string): string {
@@ -233,7 +90,12 @@ function reduced(gpu: CudaDevice, dtype: TensorMapType, operation: string): stri
 function run(
   gpu: CudaDevice,
   body: string,
-  { grid = 1, block = 1, cluster }: { grid?: number; block?: number; cluster?: number } = {},
+  { grid = 1, block = 1, cluster, sharedMemoryBytes = 0 }: {
+    grid?: number;
+    block?: number;
+    cluster?: number | undefined;
+    sharedMemoryBytes?: number;
+  } = {},
 ): string {
   const pool = gpu.createPool();
   const memory = pool.allocate(1024);
@@ -251,7 +113,11 @@ function run(
   ret;
 }`);
   const map = gpu.createTensorMap(memory, { shape: [16, 16], box: [4, 4], dtype: "uint32" });
-  module.kernel("test").launch({ grid, block, ...(cluster === undefined ? {} : { cluster }) }, memory, map);
+  module.kernel("test").launch(
+    { grid, block, sharedMemoryBytes, ...(cluster === undefined ? {} : { cluster }) },
+    memory,
+    map,
+  );
   return memory.readSync(Uint8Array).slice(0, 128).toHex();
 }
 
@@ -311,6 +177,49 @@ function updated(gpu: CudaDevice, operation: string, where: number): string {
      END: barrier.cluster.arrive; barrier.cluster.wait;`,
     { grid: 2, block: 128, cluster: 2 },
   ).slice(0, 32);
+}
+
+/** Special 16-bit floats, with several NaNs. */
+const halves = [
+  ...[0x7ff7, 0xfff7, 0x7ff6, 0x7ff8, 0x7fff, 0xffff, 0x7e00, 0x7c01, 0x7c00, 0xfc00, 0x7f80, 0xff80, 0x7f81, 0x7fc0],
+  ...[0, 0x8000, 1, 0x8001, 0x3c00, 0xbc00, 0x4000, 0x3f80, 0xbf80, 0x7bff, 0x7f7f, 0x1234],
+];
+
+/** Returns the results of an instruction with all triples of special floats, as far as they differ from their neighbours. */
+function outsideProducts(gpu: CudaDevice, { type, modifier }: { type: string; modifier: string }): string {
+  const pool = gpu.createPool();
+  const factors = pool.allocate(64);
+  factors.copyFrom(Uint16Array.from({ length: 32 }, (_, index) => halves[index] ?? 0));
+  const out = pool.allocate(32 * 32 * 32 * 4);
+  gpu.loadModule(`.version 8.6
+.target sm_90a
+.address_size 64
+.visible .entry test(.param .u64 out, .param .u64 factors) {
+  .reg .b16 %h<6>; .reg .b32 %r<10>; .reg .b64 %rd<6>;
+  ld.param.u64 %rd1, [out]; ld.param.u64 %rd2, [factors];
+  mov.u32 %r1, %tid.x; mov.u32 %r2, %ctaid.x; mov.u32 %r3, %ctaid.y;
+  mul.wide.u32 %rd3, %r1, 2; add.u64 %rd3, %rd2, %rd3; ld.global.b16 %h1, [%rd3];
+  mul.wide.u32 %rd3, %r2, 2; add.u64 %rd3, %rd2, %rd3; ld.global.b16 %h2, [%rd3];
+  mul.wide.u32 %rd3, %r3, 2; add.u64 %rd3, %rd2, %rd3; ld.global.b16 %h3, [%rd3];
+  mad.lo.u32 %r4, %r3, 32, %r2; mad.lo.u32 %r4, %r4, 32, %r1; mul.wide.u32 %rd3, %r4, 4; add.u64 %rd3, %rd1, %rd3;
+  fma.rn.oob${modifier}.${type} %h4, %h1, %h2, %h3; mov.b32 %r5, {%h1, %h2}; mov.b32 %r6, {%h2, %h1};
+  mov.b32 %r7, {%h3, %h3}; fma.rn.oob${modifier}.${type}x2 %r8, %r5, %r6, %r7; shr.u32 %r8, %r8, 16; cvt.u16.u32 %h5, %r8;
+  mov.b32 %r9, {%h4, %h5}; st.global.b32 [%rd3], %r9;
+  ret;
+}`).kernel("test").launch({ grid: [32, 32], block: 32 }, out, factors);
+  const results = out.readSync(Uint32Array);
+  const rows: string[] = [];
+  // The rule is in the pairs of factors, so four addends of each are shown.
+  for (const addend of [4, 14, 18, 8]) {
+    for (let second = 0; second < halves.length; second++) {
+      rows.push(
+        [...results.subarray((addend * 32 + second) * 32, (addend * 32 + second) * 32 + halves.length)].map((word) =>
+          word.toString(16)
+        ).join(" "),
+      );
+    }
+  }
+  return rows.join("; ");
 }
 
 const cases: Readonly<Record<string, (gpu: CudaDevice) => string>> = {
@@ -380,31 +289,12 @@ const cases: Readonly<Record<string, (gpu: CudaDevice) => string>> = {
     ]),
   ),
   ...Object.fromEntries(
-    [
-      ...[
-        "uint8 add",
-        "uint16 add",
-        "uint32 add",
-        "int32 add",
-        "uint64 add",
-        "int64 add",
-        "float16 add",
-        "bfloat16 add",
-      ],
-      ...[
-        "float32 add",
-        "float64 add",
-        "float32_ftz add",
-        "tfloat32 add",
-        "float16 min",
-        "bfloat16 max",
-        "float32 min",
-      ],
-      ...["int64 min", "uint64 max", "int32 inc", "uint32 dec", "int32 and", "uint64 xor", "float32 or", "uint16 or"],
-    ].map((name) => {
-      const [dtype, operation] = name.split(" ");
-      return [`reduction ${name}`, (gpu: CudaDevice) => reduced(gpu, dtype as TensorMapType, operation!)];
-    }),
+    reducedTypes.flatMap((dtype) =>
+      reductions.map((operation) => [
+        `reduction ${dtype} ${operation}`,
+        (gpu: CudaDevice) => reduced(gpu, dtype, operation),
+      ])
+    ),
   ),
   "fault: misaligned in shared memory": (gpu) => run(gpu, `${toShared} [%r1+8], [%rd1], 64, [bar]; ${waitFor}`),
   "fault: misaligned in global memory": (gpu) => run(gpu, `${toShared} [%r1], [%rd1+8], 64, [bar]; ${waitFor}`),
@@ -471,9 +361,9 @@ const cases: Readonly<Record<string, (gpu: CudaDevice) => string>> = {
       { grid: 2, cluster: 2 },
     ),
   ...Object.fromEntries(
-    interleavedCases.map((
-      given,
-    ) => [`interleaved channels ${JSON.stringify(given)}`, (gpu) => loadInterleaved(gpu, given)]),
+    Object.entries(probedBoxes).flatMap(([name, boxes]) =>
+      boxes.map((box) => [`${name} ${JSON.stringify(box)}`, (gpu: CudaDevice) => probe(gpu, box)])
+    ),
   ),
   // All threads of two blocks update 8 bytes of the first block's shared memory.
   ...Object.fromEntries(
@@ -530,36 +420,53 @@ const cases: Readonly<Record<string, (gpu: CudaDevice) => string>> = {
         ),
     ]),
   ),
-  "a replaced tensor map": (gpu) =>
-    run(
-      gpu,
-      `mov.u32 %r6, 0;
-COPY: cvt.u64.u32 %rd3, %r6; add.u64 %rd3, %rd2, %rd3; ld.u32 %r7, [%rd3]; add.u32 %r8, %r1, %r6; st.shared.u32 [%r8], %r7;
-       add.u32 %r6, %r6, 4; setp.lt.u32 %p1, %r6, 128; @%p1 bra COPY;
-       mov.u32 %r6, 0;
-DATA: cvt.u64.u32 %rd3, %r6; add.u64 %rd3, %rd1, %rd3; st.global.u32 [%rd3+256], %r6; add.u32 %r6, %r6, 4;
-       setp.lt.u32 %p1, %r6, 512; @%p1 bra DATA;
-       add.u64 %rd4, %rd1, 256; mov.u64 %rd5, 32;
-       tensormap.replace.tile.global_address.shared::cta.b1024.b64 [sm], %rd4;
-       tensormap.replace.tile.rank.shared::cta.b1024.b32 [sm], 1;
-       tensormap.replace.tile.global_dim.shared::cta.b1024.b32 [sm], 0, 8;
-       tensormap.replace.tile.global_dim.shared::cta.b1024.b32 [sm], 1, 16;
-       tensormap.replace.tile.global_stride.shared::cta.b1024.b64 [sm], 0, %rd5;
-       tensormap.replace.tile.box_dim.shared::cta.b1024.b32 [sm], 0, 4;
-       tensormap.replace.tile.box_dim.shared::cta.b1024.b32 [sm], 1, 4;
-       tensormap.replace.tile.elemtype.shared::cta.b1024.b32 [sm], 2;
-       tensormap.replace.tile.swizzle_mode.shared::cta.b1024.b32 [sm], 0;
-       tensormap.replace.tile.fill_mode.shared::cta.b1024.b32 [sm], 0;
-       bar.warp.sync 1;
-       add.u64 %rd6, %rd1, 128;
-       fence.proxy.async;
-       tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%rd6], [sm], 128;
-       fence.proxy.tensormap::generic.acquire.gpu [%rd6], 128;
-       mov.u32 %r6, 4; mov.u32 %r7, 2;
-       ${boxToShared} [%r1+128], [%rd6, {%r6, %r7}], [bar];
-       ${waitFor}
-       ${toGlobal} [%rd1], [%r1+128], 64; ${commit}`.replace("bar.warp.sync 1;", ""),
+  ...Object.fromEntries(
+    [undefined, 2].flatMap((cluster) =>
+      [
+        ...["%aggr_smem_size", "%total_smem_size", "%dynamic_smem_size", "%cluster_ctarank", "%cluster_nctarank"],
+        ...["%cluster_ctaid.w", "%cluster_nctaid.w", "%clusterid.w", "%nclusterid.w", "%clusterid.x", "%nclusterid.x"],
+        ...["%reserved_smem_offset_begin", "%reserved_smem_offset_end", "%reserved_smem_offset_cap"],
+        ...["%reserved_smem_offset_0", "%reserved_smem_offset_1", "%tid.w", "%ntid.w", "%ctaid.w", "%nctaid.w"],
+        ...["%pm0", "%envreg0", "%envreg31", "%nwarpid", "%nsmid"],
+      ].map((register) => [
+        `register ${register}, cluster ${cluster}`,
+        (gpu: CudaDevice) =>
+          run(gpu, `mov.u32 %r9, ${register}; st.global.u32 [%rd1], %r9;`, {
+            grid: cluster ?? 1,
+            cluster,
+            sharedMemoryBytes: 256,
+          }),
+      ]).concat([
+        [
+          `register %is_explicit_cluster, cluster ${cluster}`,
+          (gpu: CudaDevice) =>
+            run(gpu, "mov.pred %p1, %is_explicit_cluster; selp.u32 %r9, 1, 0, %p1; st.global.u32 [%rd1], %r9;", {
+              grid: cluster ?? 1,
+              cluster,
+            }),
+        ],
+        [
+          `register %current_graph_exec, cluster ${cluster}`,
+          (gpu: CudaDevice) =>
+            run(gpu, "mov.u64 %rd9, %current_graph_exec; st.global.u64 [%rd1], %rd9;", { grid: cluster ?? 1, cluster }),
+        ],
+      ])
     ),
+  ),
+  ...Object.fromEntries(
+    ["brkpt", "trap", "exit", "setp.ne.u32 %p1, %r5, 0; @%p1 brkpt"].map((instruction) => [
+      `ending: ${instruction}`,
+      (gpu: CudaDevice) => run(gpu, `st.global.u32 [%rd1], 7; ${instruction}; st.global.u32 [%rd1+4], 8;`),
+    ]),
+  ),
+  ...Object.fromEntries(
+    ["f16", "bf16"].flatMap((type) =>
+      ["", ".relu", ".sat"].filter((modifier) => modifier !== ".sat").map((modifier) => [
+        `fma.rn.oob${modifier}.${type}`,
+        (gpu: CudaDevice) => outsideProducts(gpu, { type, modifier }),
+      ])
+    ),
+  ),
 };
 
 /** What a case comes to: its result, or the code of its error and a part of the message. */
