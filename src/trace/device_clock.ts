@@ -4,8 +4,11 @@ import { type Driver, eventFlags, streamFlags } from "../driver.ts";
 const longestUse = 1e8;
 /** The number of times that an anchor is recorded, of which the most exact one is used. */
 const attempts = 4;
-/** The time in nanoseconds that an attempt may take. Other work of the GPU may be ahead of the event. */
-const longestAttempt = 2e5;
+/**
+ * The time in nanoseconds that an attempt may take: other work of the GPU may be ahead of the event. Without the first
+ * anchor, nothing is timed, and the first work of a stream takes longer.
+ */
+const [longestAttempt, longestFirstAttempt] = [2e5, 2e7];
 /** The bound of the drift between the clocks of a GPU and of the host. */
 const mostDrift = 1e-4;
 /** The resolution of events in nanoseconds, according to CUDA's documentation. */
@@ -41,7 +44,9 @@ export class DeviceClock {
   readonly #device: number;
   readonly #now: () => number;
   readonly #stream: bigint;
-  #spare: Anchor[] = [];
+  readonly #spare: Anchor[] = [];
+  /** All events. */
+  readonly #events: bigint[] = [];
   #current: Anchor | undefined;
   /** The time before which no anchor is taken. */
   #next = 0;
@@ -61,14 +66,15 @@ export class DeviceClock {
   }
 
   /**
-   * Takes a new anchor, for at most a millisecond. Call only while the thread's capture mode is relaxed. Leaves the
+   * Takes a new anchor, for at most a millisecond; the first one for at most 20 ms. Call only while the thread's capture mode is relaxed. Leaves the
    * current anchor if the device is too busy.
    */
   synchronize(): void {
     let best: Anchor | undefined;
     for (let attempt = 0; attempt < attempts; attempt++) {
       const anchor = this.#spare.pop() ?? this.#create();
-      const isMeasured = this.#measure(anchor);
+      const isFirst = this.#current === undefined && best === undefined;
+      const isMeasured = this.#measure(anchor, isFirst ? longestFirstAttempt : longestAttempt);
       if (isMeasured && (best === undefined || anchor.error < best.error)) {
         if (best !== undefined) this.#spare.push(best);
         best = anchor;
@@ -101,28 +107,41 @@ export class DeviceClock {
     return { time: anchor.time + elapsed, error: anchor.error + resolution + Math.abs(elapsed) * (drift + floatError) };
   }
 
-  /** Destroys what the clock has created. All anchors must have been released. */
+  /** Destroys what the clock has created. */
   close(): void {
-    const { event } = this.#current ?? {};
-    for (const each of [...this.#spare.map(({ event }) => event), ...event === undefined ? [] : [event]]) {
-      this.#driver.eventDestroy(this.#device, each);
-    }
-    this.#driver.streamDestroy(this.#device, this.#stream);
+    destroyEvents(this.#driver, this.#device, this.#events);
+    unlessFailing(() => this.#driver.streamDestroy(this.#device, this.#stream));
   }
 
   #create(): Anchor {
-    return { event: this.#driver.eventCreateWithFlags(this.#device, eventFlags.default), time: 0, error: 0, uses: 0 };
+    const event = this.#driver.eventCreateWithFlags(this.#device, eventFlags.default);
+    this.#events.push(event);
+    return { event, time: 0, error: 0, uses: 0 };
   }
 
-  /** Records an anchor's event and waits for it. Returns false if that takes too long. */
-  #measure(anchor: Anchor): boolean {
+  /** Records an anchor's event and waits for it. Returns false if that takes more than `longest` nanoseconds. */
+  #measure(anchor: Anchor, longest: number): boolean {
     const { event } = anchor;
     const before = this.#now();
     this.#driver.eventRecord(this.#device, event, this.#stream);
-    while (!this.#driver.eventQuery(event)) if (this.#now() > before + longestAttempt) return false;
+    while (!this.#driver.eventQuery(event)) if (this.#now() > before + longest) return false;
     const after = this.#now();
     anchor.time = (before + after) / 2;
     anchor.error = (after - before) / 2;
     return true;
+  }
+}
+
+/** Destroys events, as far as possible. */
+export function destroyEvents(driver: Driver, device: number, events: readonly bigint[]): void {
+  for (const event of events) unlessFailing(() => driver.eventDestroy(device, event));
+}
+
+/** Calls a function, and ignores an error: a device that is lost has nothing to be released. */
+function unlessFailing(body: () => void): void {
+  try {
+    body();
+  } catch {
+    // The program's own calls report it.
   }
 }

@@ -1,7 +1,7 @@
 import { type CallEffects, effectsOf, takesSlot } from "../call_effects.ts";
 import { type Driver, eventFlags, type KernelLaunch, streamCaptureMode } from "../driver.ts";
 import type { DriverMethod } from "../driver_layers.ts";
-import { type Anchor, DeviceClock } from "./device_clock.ts";
+import { type Anchor, destroyEvents, DeviceClock } from "./device_clock.ts";
 import type { TraceRecorder } from "./trace_recorder.ts";
 
 /** The maximum number of pairs of events of a device. Work for which no pair is free is not timed. */
@@ -41,7 +41,10 @@ class DeviceTimes {
   readonly clock: DeviceClock;
   readonly streams: Map<bigint, StreamTimes> = new Map();
   readonly free: Pair[] = [];
-  pairs = 0;
+  /** The events of all pairs. */
+  readonly events: bigint[] = [];
+  /** Whether a call has failed. Then nothing is timed any more. */
+  hasFailed = false;
 
   constructor(device: number, clock: DeviceClock) {
     this.device = device;
@@ -56,7 +59,7 @@ class DeviceTimes {
 export class WorkTimes {
   readonly #driver: Driver;
   readonly #recorder: TraceRecorder;
-  /** Null for a device on which no events can be used. */
+  /** Null for a device that gives no stream. */
   readonly #devices = new Map<number, DeviceTimes | null>();
   /** The names of kernels, by their handles. */
   readonly #kernels = new Map<bigint, number>();
@@ -87,13 +90,19 @@ export class WorkTimes {
 
   /** Records the times of all work that is done. */
   collect(): void {
-    for (const times of this.#devices.values()) if (times !== null) this.#relaxed(times, () => this.#collectAll(times));
+    for (const times of this.#devices.values()) {
+      if (times !== null && !times.hasFailed) this.#relaxed(times, () => this.#collectAll(times));
+    }
   }
 
   /** Collects what is done, and destroys all events. */
   close(): void {
     this.collect();
-    for (const times of this.#devices.values()) if (times !== null) this.#relaxed(times, () => this.#destroy(times));
+    for (const times of this.#devices.values()) {
+      if (times === null) continue;
+      destroyEvents(this.#driver, times.device, times.events);
+      times.clock.close();
+    }
     this.#devices.clear();
     if (this.#untimed === 0) return;
     const kind = this.#recorder.kind({ name: "untimed work", values: ["count"] });
@@ -109,7 +118,10 @@ export class WorkTimes {
       const stream = launch?.stream ?? parameters[place as number] as bigint;
       const times = this.#timesOf(device);
       const pair = times && this.#begin(times, stream);
-      if (pair === undefined) return method(...parameters);
+      if (pair === undefined) {
+        if (times === undefined) this.#untimed++;
+        return method(...parameters);
+      }
       let hasThrown = true;
       try {
         const result = method(...parameters);
@@ -132,8 +144,8 @@ export class WorkTimes {
     }
     if (times === null) return undefined;
     const { clock } = times;
-    if (clock.isDue) this.#relaxed(times, () => clock.synchronize());
-    return this.#devices.get(device) ?? undefined;
+    if (!times.hasFailed && clock.isDue) this.#relaxed(times, () => clock.synchronize());
+    return times.hasFailed ? undefined : times;
   }
 
   #open(device: number): DeviceTimes | undefined {
@@ -177,16 +189,21 @@ export class WorkTimes {
 
   /** Returns a pair of events. Undefined if all are in use, or there is no anchor. */
   #take(times: DeviceTimes): Pair | undefined {
-    if (times.free.length === 0 && times.pairs >= mostPairs) this.#relaxed(times, () => this.#collectAll(times));
-    if (times.free.length === 0) {
-      if (times.pairs >= mostPairs) return undefined;
-      const create = () => this.#driver.eventCreateWithFlags(times.device, eventFlags.default);
-      times.free.push({ begin: create(), end: create(), kind: 0, name: 0, anchor: undefined });
-      times.pairs++;
+    const { free, events, device } = times;
+    const areAllMade = events.length >= 2 * mostPairs;
+    if (free.length === 0 && areAllMade) this.#relaxed(times, () => this.#collectAll(times));
+    if (free.length === 0) {
+      if (areAllMade) return undefined;
+      const create = (): bigint => {
+        const event = this.#driver.eventCreateWithFlags(device, eventFlags.default);
+        events.push(event);
+        return event;
+      };
+      free.push({ begin: create(), end: create(), kind: 0, name: 0, anchor: undefined });
     }
     const anchor = times.clock.use();
     if (anchor === undefined) return undefined;
-    const pair = times.free.pop()!;
+    const pair = free.pop()!;
     pair.anchor = anchor;
     return pair;
   }
@@ -228,17 +245,9 @@ export class WorkTimes {
     recorder.end();
   }
 
-  #destroy(times: DeviceTimes): void {
-    for (const { begin, end } of [...times.free, ...[...times.streams.values()].flatMap(({ pending }) => pending)]) {
-      this.#driver.eventDestroy(times.device, begin);
-      this.#driver.eventDestroy(times.device, end);
-    }
-    times.clock.close();
-  }
-
   /**
    * Does something with potentially unsafe calls, which do not invalidate the captures of other streams meanwhile. If it
-   * fails, times nothing any more on the device: it is lost.
+   * fails, nothing is timed any more on the device.
    */
   #relaxed(times: DeviceTimes, body: () => void): void {
     try {
@@ -249,7 +258,7 @@ export class WorkTimes {
         this.#driver.threadExchangeStreamCaptureMode(mode);
       }
     } catch {
-      this.#devices.set(times.device, null);
+      times.hasFailed = true;
     }
   }
 }

@@ -46,14 +46,18 @@ export interface RecordedWork {
   readonly exact: readonly TraceEvent[];
 }
 
-/** Runs a program on a driver, and records when its work runs. */
-export async function recordWork(driver: Driver, body: (cuda: Cuda) => void | Promise<void>): Promise<RecordedWork> {
+/** Runs a program on a driver, and records when its work runs. `measuring` makes the calls that measure the times. */
+export async function recordWork(
+  driver: Driver,
+  body: (cuda: Cuda) => void | Promise<void>,
+  measuring: Driver = driver,
+): Promise<RecordedWork> {
   const timed = makeRecorder();
   // The exact times are in a trace of their own.
   const exact = makeRecorder();
   if (driver instanceof SoftwareDriver) recordKernels(driver, exact.recorder);
   {
-    const times = new WorkTimes(driver, timed.recorder);
+    const times = new WorkTimes(measuring, timed.recorder);
     using cuda = new Cuda(new Session(tracedDriver(driver, timed.recorder, times)));
     await body(cuda);
   }

@@ -177,6 +177,7 @@ test("the trace of a process that was killed at any time is complete", { skip },
           POOLPASS_DRIVER: "software",
           POOLPASS_TRACE: file,
           POOLPASS_TRACE_EVENTS: "1000",
+          POOLPASS_TRACE_KERNELS: round % 2 === 0 ? "0" : "1",
           NODE_NO_WARNINGS: "1",
         },
       });
@@ -188,6 +189,9 @@ test("the trace of a process that was killed at any time is complete", { skip },
       const { events, replaced } = read(file);
       assert(events.length >= 999, `${events.length} of 1000 events`);
       assert(replaced > 0 && events.every(({ number }) => number > replaced));
+      // The device knows the times of its kernels exactly, and events measure them.
+      const kernels = events.filter(({ name }) => name === "kernel");
+      assert(kernels.length > 0 && kernels.every(({ values }) => values.error! > 0 === (round % 2 !== 0)));
     }
   }));
 
