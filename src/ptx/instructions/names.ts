@@ -41,7 +41,7 @@ export class Scope {
   }
 
   declare(named: Named, line: number): void {
-    if (this.#names.has(named.name) || (this.#families.size > 0 && this.#memberOfFamily(named.name) !== undefined)) {
+    if (this.#names.has(named.name) || this.#memberOfFamily(named.name) !== undefined) {
       throw new PtxError(line, `cannot declare "${named.name}" twice`);
     }
     this.#names.set(named.name, named);
@@ -76,7 +76,7 @@ export class Scope {
 
   /** Looks a name up in this scope and the enclosing ones. Returns undefined if the name is not declared. */
   find(name: string): Named | undefined {
-    return this.#names.get(name) ?? this.#memberOfFamily(name) ?? this.#parent?.find(name);
+    return this.#names.get(name) ?? this.#members.get(name) ?? this.#memberOfFamily(name) ?? this.#parent?.find(name);
   }
 
   /**
@@ -84,6 +84,7 @@ export class Scope {
    * nothing. As in `ptxas`, all digits at the end of a name are the register's number, and leading zeros do not matter.
    */
   #memberOfFamily(name: string): Register | VectorRegister | WideRegister | undefined {
+    if (this.#families.size === 0) return undefined;
     let end = name.length;
     while (end > 0 && isDigit(name.charCodeAt(end - 1))) end--;
     if (end === name.length) return undefined;

@@ -18,6 +18,9 @@
  * O(n) or O(n log n) time for a kernel of n instructions, as `deno task bench scaling` measures. `tensor_cores/` has the
  * arithmetic of products of matrices. `../abi/` defines the interface between compiled kernels and their caller.
  *
+ * The kernels of a large module go through stages 3 to 8 when they are first used. Because a module with invalid PTX
+ * must be refused when it is loaded, their instructions are checked after stage 2 (`codegen/trial_emission.ts`).
+ *
  * @module
  */
 import { kernelFlows } from "./control_flow/function_flow.ts";
@@ -37,6 +40,7 @@ import { instructionSet } from "./instructions/instructions.ts";
 import { findsWorkspace } from "./instructions/special_registers.ts";
 import type { InstructionSet } from "./typing/find_form.ts";
 import type { ModuleImage } from "./typing/module_image.ts";
+import { maximumPassedBytes } from "./typing/call_layout.ts";
 import { type ModuleScope, moduleScope } from "./typing/module_scope.ts";
 import type { CallSite, Suspension } from "../abi/launch_record.ts";
 import { findLockstepPoints, type LockstepPoints } from "./lockstep/lockstep_points.ts";
@@ -44,9 +48,11 @@ import type { LaunchRules } from "../../ptx/analysis/address_forms.ts";
 import { type GangContext, generateGangKernel } from "./simd/gang_generator.ts";
 import type { GangWidth } from "./simd/gang_layout.ts";
 import type { Variable } from "../../ptx/instructions/resolved_instruction.ts";
+import { TrialEmission } from "./codegen/trial_emission.ts";
 import { StructureError } from "./control_flow/structured_code.ts";
 import { scalarTypes } from "../../ptx/instructions/scalar_types.ts";
-import { architectureOf, checkHeader, type PtxDialect } from "./typing/supported_ptx.ts";
+import { type LaunchBounds, launchBounds } from "./typing/launch_bounds.ts";
+import { architectureOf, checkHeader } from "./typing/supported_ptx.ts";
 import { UnsupportedPtxError } from "../../ptx/instruction_support.ts";
 import { instructionsOf, type ResolvedKernel, resolveKernel } from "./typing/resolver.ts";
 import {
@@ -81,27 +87,29 @@ export interface CompiledModule {
    * function that it may call.
    */
   readonly refusals: ReadonlyMap<string, UnsupportedPtxError>;
+  /** The kernels that were checked, but not compiled. They are not in `kernels` and `wasm`. */
+  readonly deferred: ReadonlyMap<string, DeferredKernel>;
   /** Maps lines of the PTX to the source lines that they were compiled from. */
   readonly lineInfo: LineInfo;
   /** The module's variables, to be placed in memory at a multiple of 65536 before the module is instantiated. */
   readonly image: ModuleImage;
 }
 
+/** A kernel that is valid PTX, and is compiled when it is first used. */
+export interface DeferredKernel {
+  /**
+   * Compiles the kernel.
+   *
+   * @throws {UnsupportedPtxError} If the kernel exceeds an engine's limits
+   */
+  compile(): KernelModule;
+}
+
 /** A compiled kernel, and the properties that its caller needs to run it. */
-export interface CompiledKernel {
+export interface CompiledKernel extends LaunchBounds {
   readonly name: string;
   readonly parameters: KernelSignature["parameters"];
   readonly parameterBytes: number;
-  /** The maximum number of threads per block. Undefined if the kernel states no maximum. */
-  readonly maxThreadsPerBlock: number | undefined;
-  /** The block size that every launch must have, in x, y and z. Undefined if every size is allowed. */
-  readonly requiredThreads: readonly [x: number, y: number, z: number] | undefined;
-  /** The size of the clusters of a launch in blocks, if the kernel requires one. */
-  readonly requiredCluster: readonly [x: number, y: number, z: number] | undefined;
-  /** The maximum number of blocks of a cluster, if the kernel limits it. */
-  readonly mostClusterBlocks: number | undefined;
-  /** Whether the grids of launches are counted in clusters, of which the kernel states the size. */
-  readonly blocksAreClusters: boolean;
   /** The size of the static shared memory, in bytes. Dynamic shared memory begins after it. */
   readonly sharedBytes: number;
   /** The distance between the local memories of successive threads, in bytes. */
@@ -160,15 +168,15 @@ export interface CompiledKernel {
    * Recompiles the kernel for launches that satisfy `rules`. Undefined if these launches need the same lockstep points
    * as this version.
    */
-  compileForLaunch(rules: LaunchRules): KernelForLaunch | undefined;
+  compileForLaunch(rules: LaunchRules): KernelModule | undefined;
   /**
    * Recompiles the kernel to run gangs of threads. Undefined if gangs cannot run the kernel, or are not profitable.
    */
   compileGangs(width: GangWidth): GangKernel | undefined;
 }
 
-/** A kernel recompiled for a launch, with the WebAssembly module that exports it. */
-export interface KernelForLaunch {
+/** A kernel that was compiled by itself, with the WebAssembly module that exports it. */
+export interface KernelModule {
   readonly wasm: Uint8Array<ArrayBuffer>;
   readonly kernel: CompiledKernel;
 }
@@ -222,28 +230,25 @@ const maximumLocalBytes = 512 * 1024;
 const maximumGangBytes = 3_000_000;
 /** The number of resume points above which `maximumGangBytes` applies. */
 const manyDivergencePoints = 1000;
-/** Directives on a kernel that do not change its results: hints for speed, and limits that the caller checks. */
-const knownDirectives: ReadonlySet<string> = new Set([
-  "maxntid",
-  "reqntid",
-  "minnctapersm",
-  "maxnreg",
-  "pragma",
-  "maxclusterrank",
-  "reqnctapercluster",
-  "explicitcluster",
-  "blocksareclusters",
-]);
+/** Options for compiling a module. */
+export interface CompileOptions extends Partial<EmitOptions> {
+  /** Replaces the instruction set of the software device. */
+  readonly instructions?: InstructionSet;
+  /**
+   * The number of statements above which the kernels of a module are only checked, and compiled when they are first
+   * used. Default: Infinity. A module with one kernel is always compiled: its kernel will be used.
+   */
+  readonly deferredAbove?: number;
+}
 
 /**
  * Compiles a PTX module, given as text or parsed.
  *
- * @param options `instructions` replaces the instruction set of the software device
  * @throws {PtxError} If the text is not valid PTX (a GPU would reject it too). The error includes the line
  */
 export function compilePtx(
   source: string | PtxModule,
-  { instructions = instructionSet, ...options }: Partial<EmitOptions> & { instructions?: InstructionSet } = {},
+  { instructions = instructionSet, deferredAbove = Infinity, ...options }: CompileOptions = {},
 ): CompiledModule {
   const parsed = typeof source === "string" ? parsePtx(source, checkHeader) : source;
   const { target, functions, lineInfo } = parsed;
@@ -265,14 +270,24 @@ export function compilePtx(
   };
   const kernels = new Map<string, CompiledKernel>();
   const refusals = new Map<string, UnsupportedPtxError>();
+  const deferred = new Map<string, DeferredKernel>();
   const definitions: FunctionDefinition[] = [];
-  for (const kernel of functions) {
+  const defined = functions.filter(({ kind, body }) => kind === "entry" && body !== undefined);
+  const statements = defined.reduce((sum, { body }) => sum + body!.length, 0);
+  const defers = defined.length > 1 && statements > deferredAbove;
+  const trial = defers ? new TrialEmission(image.constants, all) : undefined;
+  for (const kernel of defined) {
     const { name, line } = kernel;
-    if (kernel.kind !== "entry" || kernel.body === undefined) continue;
-    if (kernels.has(name) || refusals.has(name)) throw new PtxError(line, `cannot define the kernel "${name}" twice`);
+    if (kernels.has(name) || deferred.has(name) || refusals.has(name)) {
+      throw new PtxError(line, `cannot define the kernel "${name}" twice`);
+    }
     try {
-      const functionIndex = helperCount + definitions.length;
-      const generated = compileKernel(kernel, { module, isOptimized, functionIndex, options: all });
+      const checked = checkKernel(kernel, { module, isOptimized, options: all });
+      if (trial?.accepts(checked.resolved) && checked.hasSmallFrames) {
+        deferred.set(name, { compile: () => encodedKernel(checked) });
+        continue;
+      }
+      const generated = checked.compile(helperCount + definitions.length);
       kernels.set(name, generated.compiled);
       definitions.push(...generated.definitions);
     } catch (error) {
@@ -283,11 +298,17 @@ export function compilePtx(
   return {
     wasm: encodeKernels(definitions),
     kernels,
+    deferred,
     ptxVersion: architectureOf(target),
     refusals,
     image,
     lineInfo,
   };
+}
+
+function encodedKernel(checked: CheckedKernel): KernelModule {
+  const { definitions, compiled } = checked.compile(helperCount);
+  return { wasm: encodeKernels(definitions), kernel: compiled };
 }
 
 function encodeKernels(definitions: readonly FunctionDefinition[]): Uint8Array<ArrayBuffer> {
@@ -299,18 +320,32 @@ function encodeKernels(definitions: readonly FunctionDefinition[]): Uint8Array<A
   });
 }
 
-function compileKernel(
-  kernel: FunctionDeclaration,
-  { module, isOptimized, functionIndex, options }: {
-    readonly module: ModuleScope;
-    readonly isOptimized: boolean;
-    /** The index that the kernel's first WebAssembly function will have in the module. */
-    readonly functionIndex: number;
-    readonly options: EmitOptions;
-  },
-): { compiled: CompiledKernel; definitions: readonly FunctionDefinition[] } {
+/** A kernel whose names, instructions and directives are known to be valid. */
+interface CheckedKernel {
+  readonly resolved: ResolvedKernel;
+  /** Whether the local memory of the kernel and of all functions that it calls is known to be within its limit. */
+  readonly hasSmallFrames: boolean;
+  /** @param functionIndex the index that the kernel's first WebAssembly function will have in its module */
+  compile(functionIndex: number): CompiledDefinitions;
+}
+
+interface CompiledDefinitions {
+  readonly compiled: CompiledKernel;
+  readonly definitions: readonly FunctionDefinition[];
+}
+
+/** The properties of a kernel that its declaration states. */
+type StatedProperties = Pick<CompiledKernel, "name" | "parameters" | "parameterBytes"> & LaunchBounds;
+
+interface KernelOptions {
+  readonly module: ModuleScope;
+  readonly isOptimized: boolean;
+  readonly options: EmitOptions;
+}
+
+function checkKernel(kernel: FunctionDeclaration, { module, isOptimized, options }: KernelOptions): CheckedKernel {
   const { name, parameters, parameterBytes } = kernelSignature(kernel);
-  const threads = threadsPerBlock(kernel, module.dialect);
+  const bounds = launchBounds(kernel, module.dialect);
   const written = resolveKernel(kernel, {
     parameters: parameters.map(({ offset, byteLength }, index): Variable => {
       const { name, elementCount, type } = kernel.parameters[index]!;
@@ -319,22 +354,45 @@ function compileKernel(
     }),
     module,
   });
+  limit(kernel, { space: "shared", bytes: written.sharedBytes, maximum: maximumSharedBytes });
+  const frames = [...written.callees.values()].reduce(
+    (sum, { frameBytes }) => sum + frameBytes,
+    written.kernel.frameBytes,
+  );
+  return {
+    resolved: written,
+    hasSmallFrames: frames + options.stackBytes + maximumPassedBytes <= maximumLocalBytes,
+    compile: (functionIndex) => {
+      const properties = { name, parameters, parameterBytes, ...bounds };
+      return compileKernel(kernel, { module, isOptimized, options, written, properties, functionIndex });
+    },
+  };
+}
+
+function compileKernel(
+  kernel: FunctionDeclaration,
+  { module, isOptimized, options, written, properties, functionIndex }: KernelOptions & {
+    readonly written: ResolvedKernel;
+    readonly properties: StatedProperties;
+    readonly functionIndex: number;
+  },
+): CompiledDefinitions {
   const hasChecks = options.kernelChecks.size > 0;
   const resolved = isOptimized ? joinProducts(contractKernel(written, module.instructions), { hasChecks }) : written;
+  const { name, parameterBytes } = properties;
   const { sharedBytes } = resolved;
-  limit(kernel, { space: "shared", bytes: sharedBytes, maximum: maximumSharedBytes });
   try {
     const flows = kernelFlows(resolved);
     const variables = hasChecks ? namedVariables(resolved) : [];
     const bodies = [resolved.kernel, ...resolved.callees.values()];
     const isCooperative = bodies.some((body) => instructionsOf(body).some(findsWorkspace));
-    const properties = {
+    const found = {
       findsWorkspace: isCooperative,
       usesHeap: bodies.some((body) => instructionsOf(body).some(usesHeap)),
       hasLoops: [...flows.values()].some(({ analysis }) => analysis.loops.length > 0),
     };
     const usesClusters = bodies.some((body) => instructionsOf(body).some(usesClusterMemory));
-    const common = { name, parameters, parameterBytes, ...threads, sharedBytes, ...properties };
+    const common = { ...properties, ...found, sharedBytes };
     const compileFor = (points: LockstepPoints, functionIndex: number) => {
       const context: GeneratorContext = {
         parameterBytes,
@@ -357,7 +415,7 @@ function compileKernel(
         options.gangs === false || isTooLargeForGangs || usesClusters || (lockstepPointCount > 0 && width < 32)
           ? undefined
           : compileGangKernel(resolved, { ...context, width });
-      const compileForLaunch = (rules: LaunchRules): KernelForLaunch | undefined => {
+      const compileForLaunch = (rules: LaunchRules): KernelModule | undefined => {
         const others = points.under(rules);
         if (others === points) return undefined;
         const { definitions, compiled } = compileFor(others, helperCount);
@@ -417,56 +475,6 @@ function unlessTooDeep<Generated>(generate: () => Generated): Generated | undefi
     if (error instanceof StructureError) return undefined;
     throw error;
   }
-}
-
-function threadsPerBlock(
-  { directives }: FunctionDeclaration,
-  { version }: PtxDialect,
-): Pick<
-  CompiledKernel,
-  "maxThreadsPerBlock" | "requiredThreads" | "requiredCluster" | "mostClusterBlocks" | "blocksAreClusters"
-> {
-  let maxThreadsPerBlock: number | undefined;
-  let requiredThreads: CompiledKernel["requiredThreads"];
-  let requiredCluster: CompiledKernel["requiredCluster"];
-  let mostClusterBlocks: number | undefined;
-  let areClusters: number | undefined;
-  for (const { name, values, line } of directives) {
-    if (name === "blocksareclusters") areClusters = line;
-    if (name === "maxnctapersm" && version < 2.1) continue;
-    if (!knownDirectives.has(name)) throw new PtxError(line, `cannot use the directive ".${name}": it is not known`);
-    if (name === "maxclusterrank") mostClusterBlocks = values[0];
-    // A cluster of no blocks is one of which the launch states the size.
-    if (name === "reqnctapercluster" && values[0] !== 0) {
-      requiredCluster = [values[0] ?? 1, values[1] ?? 1, values[2] ?? 1];
-    }
-    if (name !== "maxntid" && name !== "reqntid") continue;
-    if (values.length < 1 || values.length > 3 || values.includes(0)) {
-      throw new PtxError(line, `cannot use the directive ".${name}": one to three numbers above 0 must follow`);
-    }
-    if (maxThreadsPerBlock !== undefined) {
-      throw new PtxError(
-        line,
-        `cannot use the directive ".${name}": another directive states the threads of a block already`,
-      );
-    }
-    const [x = 1, y = 1, z = 1] = values;
-    maxThreadsPerBlock = x * y * z;
-    if (name === "reqntid") requiredThreads = [x, y, z];
-  }
-  if (areClusters !== undefined && (requiredThreads === undefined || requiredCluster === undefined)) {
-    throw new PtxError(
-      areClusters,
-      'cannot use the directive ".blocksareclusters": .reqntid and .reqnctapercluster must stand beside it',
-    );
-  }
-  return {
-    maxThreadsPerBlock,
-    requiredThreads,
-    requiredCluster,
-    mostClusterBlocks,
-    blocksAreClusters: areClusters !== undefined,
-  };
 }
 
 /** Advice for the error if a kernel is too large. */

@@ -132,10 +132,15 @@ export function kernelFlows({ kernel, callees }: ResolvedKernel): KernelFlows {
   return new Map([kernel, ...callees.values()].map((resolved) => [resolved, functionFlow(resolved)]));
 }
 
-/** Builds the basic blocks of a function's body. */
+/** Builds the basic blocks of a function's body, and analyzes them. */
 export function functionFlow(resolved: ResolvedFunction): AnalyzedFlow {
-  const flow = new CompiledFlowBuilder(resolved).build();
+  const flow = controlFlow(resolved);
   return { ...flow, analysis: new FunctionAnalysis(flow.entry, instructionsOf(resolved)) };
+}
+
+/** Builds the basic blocks of a function's body. */
+export function controlFlow(resolved: ResolvedFunction): FunctionFlow {
+  return new CompiledFlowBuilder(resolved).build();
 }
 
 /** Returns a copy of a flow. Its blocks are copied too, so that the caller may modify them. */

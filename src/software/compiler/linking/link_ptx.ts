@@ -11,7 +11,7 @@
 import { parsePtx } from "../../../ptx/parsing/parser.ts";
 import { PtxError, type PtxModule } from "../../../ptx/syntax.ts";
 import { checkHeader } from "../typing/supported_ptx.ts";
-import { type CompiledModule, compilePtx } from "../compile.ts";
+import { type CompiledModule, compilePtx, type DeferredKernel } from "../compile.ts";
 import {
   findUndefined,
   LinkError,
@@ -47,11 +47,24 @@ export function compileLinked(
     for (const refusals of [compiled.refusals, compiled.image.refusals]) {
       for (const refusal of refusals.values()) lines.locate(refusal);
     }
-    return compiled;
+    const deferred = [...compiled.deferred].map(([name, kernel]): [string, DeferredKernel] => {
+      return [name, { compile: () => located(lines, () => kernel.compile()) }];
+    });
+    return { ...compiled, deferred: new Map(deferred) };
   } catch (error) {
     if (error instanceof PtxError) lines.locate(error);
     // For a GPU, each module is compiled before linking, so errors in a single module take precedence over link errors.
     if (error instanceof LinkError) { for (const image of images) compileAlone(image); }
+    throw error;
+  }
+}
+
+/** Runs `body`. If it throws a `PtxError`, rewrites the message to name the module and the line in the module. */
+function located<T>(lines: LinkedLines, body: () => T): T {
+  try {
+    return body();
+  } catch (error) {
+    if (error instanceof PtxError) lines.locate(error);
     throw error;
   }
 }

@@ -43,7 +43,7 @@ export interface CallLayout {
 export const frameAlignment = 16;
 
 /** The maximum total size of a function's parameters and results, in bytes. Small enough to copy quickly. */
-const maximumPassedBytes = 65536;
+export const maximumPassedBytes = 65536;
 
 /** Lays out the results and parameters of a function or a prototype. The layout depends only on their types. */
 export function layOutCall(

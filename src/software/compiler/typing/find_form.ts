@@ -24,20 +24,40 @@ export function resolveForm(
 ): ResolvedForm<InstructionForm> {
   const { opcode, modifiers, line } = instruction;
   const text = [opcode, ...modifiers].join(".");
-  const { form, choices } = findForm(instruction, { text, instructions, dialect });
-  const type = typeNamed(choices.get("type") ?? "b32");
-  const from = choices.get("from");
-  return {
-    kind: "instruction",
-    form,
-    text,
-    choices: dialect.flushesSubnormals && computesFloats(form, choices)
-      ? new Map([...choices, ["ftz", "ftz"]])
-      : choices,
-    type,
-    sourceType: from === undefined ? type : typeNamed(from),
-    line,
-  };
+  const known = knownForms(instructions, dialect);
+  const key = `${text} ${instruction.operands.length}`;
+  let resolved = known.get(key);
+  if (resolved === undefined) {
+    const { form, choices } = findForm(instruction, { text, instructions, dialect });
+    const type = typeNamed(choices.get("type") ?? "b32");
+    const from = choices.get("from");
+    resolved = {
+      kind: "instruction",
+      form,
+      text,
+      choices: dialect.flushesSubnormals && computesFloats(form, choices)
+        ? new Map([...choices, ["ftz", "ftz"]])
+        : choices,
+      type,
+      sourceType: from === undefined ? type : typeNamed(from),
+    };
+    known.set(key, resolved);
+  }
+  return { ...resolved, line };
+}
+
+/** The properties of instructions with the same modifiers and number of operands, which a module repeats often. */
+type KnownForms = Map<string, Omit<ResolvedForm<InstructionForm>, "line">>;
+
+const formsOfSets = new WeakMap<InstructionSet, WeakMap<PtxDialect, KnownForms>>();
+
+/** Returns the forms that were found so far, by modifiers and number of operands. */
+function knownForms(instructions: InstructionSet, dialect: PtxDialect): KnownForms {
+  let ofSet = formsOfSets.get(instructions);
+  if (ofSet === undefined) formsOfSets.set(instructions, ofSet = new WeakMap());
+  let known = ofSet.get(dialect);
+  if (known === undefined) ofSet.set(dialect, known = new Map());
+  return known;
 }
 
 /** Whether an instruction may have `.ftz`, and `float` is its only type of floating-point numbers. */

@@ -131,6 +131,7 @@ function addressedFunctions(
     const named = functions.get(name);
     if (named?.declaration.kind === "func" && named.declaration.body !== undefined) addressed.add(named);
   };
+  if (!declarations.some(({ kind, body }) => kind === "func" && body !== undefined)) return addressed;
   for (const { initializer } of variables) if (initializer !== undefined) addInitializer(initializer, add);
   for (const { body } of declarations) if (body !== undefined) addStatements(body, { add, instructions });
   return addressed;

@@ -6,13 +6,25 @@
  * @module
  */
 import type { KernelCheck } from "../../../kernel_checker.ts";
-import { type CompiledKernel, type CompiledModule, compilePtx, type GangKernel } from "../../compiler/compile.ts";
+import {
+  type CompiledKernel,
+  type CompiledModule,
+  compilePtx,
+  type DeferredKernel,
+  type GangKernel,
+} from "../../compiler/compile.ts";
 import { compileLinked, type NamedPtx } from "../../compiler/linking/link_ptx.ts";
 import type { GangWidth } from "../../compiler/simd/gang_layout.ts";
 
 /** A compiled module, and the WebAssembly engine's code for it. */
 export interface CompiledCode {
   readonly module: CompiledModule;
+  readonly code: WebAssembly.Module;
+}
+
+/** A kernel that was compiled by itself, and the WebAssembly engine's code for it. */
+export interface CompiledKernelCode {
+  readonly kernel: CompiledKernel;
   readonly code: WebAssembly.Module;
 }
 
@@ -74,7 +86,15 @@ export class RecentlyUsed<Value> {
  */
 const maximumPtxLength = 2 ** 20;
 
+/**
+ * The number of statements above which the kernels of a module are compiled when they are first used. A program uses few
+ * kernels of a large module, as that of a library. Compiling a smaller module at once takes some 20 milliseconds.
+ */
+const deferredAbove = 1000;
+
 const keptModules = new RecentlyUsed<CompiledCode>(maximumPtxLength);
+/** The kernels that were compiled when they were first used. Kept as long as their modules exist. */
+const keptKernels = new WeakMap<DeferredKernel, CompiledKernelCode>();
 /** The versions of each kernel that were compiled for gangs, by gang width. Kept as long as the kernel exists. */
 const keptGangs = new WeakMap<CompiledKernel, Map<GangWidth, CompiledGangs | undefined>>();
 
@@ -89,9 +109,20 @@ export function compiledModule(ptx: string | readonly NamedPtx[], options: CodeO
   const checks = [...kernelChecks].sort().join();
   const key = `${boundsChecks} ${gangs} ${observesAccesses} ${variesThreads} ${checksWrites} ${checks} ${stackBytes}`;
   return keptModules.get(`${key} ${typeof ptx} ${text}`, () => {
-    const module = typeof ptx === "string" ? compilePtx(ptx, options) : compileLinked(ptx, options);
+    const all = { ...options, deferredAbove };
+    const module = typeof ptx === "string" ? compilePtx(ptx, all) : compileLinked(ptx, all);
     return { module, code: new WebAssembly.Module(module.wasm) };
   });
+}
+
+/** Compiles a kernel of a module, unless it has been compiled already. Throws like {@linkcode DeferredKernel.compile}. */
+export function compiledKernel(deferred: DeferredKernel): CompiledKernelCode {
+  let kept = keptKernels.get(deferred);
+  if (kept === undefined) {
+    const { wasm, kernel } = deferred.compile();
+    keptKernels.set(deferred, kept = { kernel, code: new WebAssembly.Module(wasm) });
+  }
+  return kept;
 }
 
 /**

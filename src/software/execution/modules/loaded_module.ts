@@ -97,24 +97,29 @@ export class LoadedModule {
 
   /** Implements `cuModuleGetFunction`. Throws `cudaErrorNotSupported` for a kernel that the device cannot run. */
   kernel(name: string, call: string): SoftwareKernel {
-    const { kernels, refusals } = this.#module;
-    const refusal = refusals.get(name);
-    if (refusal !== undefined) throw unsupported(refusal, call, countKernels(kernels.size, refusals.size));
+    const { kernels } = this.#module;
     if (name === "") fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
-    return kernels.get(name) ?? fail(cudaErrorNumbers.cudaErrorSymbolNotFound, call);
+    const kernel = kernels.get(name);
+    if (kernel !== undefined) return kernel;
+    const refusal = kernels.refusals.get(name);
+    if (refusal !== undefined) throw unsupported(refusal, call, countKernels(kernels.size, kernels.refusals.size));
+    fail(cudaErrorNumbers.cudaErrorSymbolNotFound, call);
   }
 
   /** Returns the names of all kernels, including those that the device cannot run. */
   kernelNames(): string[] {
-    return [...this.#module.kernels.keys(), ...this.#module.refusals.keys()];
+    const { kernels } = this.#module;
+    return [...kernels.keys(), ...kernels.refusals.keys()];
   }
 
   /** Implements `cuModuleGetGlobal`. Throws `cudaErrorNotSupported` for a variable that the device does not support. */
   variable(name: string, call: string): ModuleVariable {
-    const { kernels, refusals, refusedVariables } = this.#module;
+    const { kernels, refusedVariables } = this.#module;
     const refusal = refusedVariables.get(name);
     if (refusal !== undefined) throw unsupported(refusal, call);
-    if (name === "" || kernels.has(name) || refusals.has(name)) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+    if (name === "" || kernels.has(name) || kernels.refusals.has(name)) {
+      fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
+    }
     return this.variables.get(name) ?? fail(cudaErrorNumbers.cudaErrorSymbolNotFound, call);
   }
 
@@ -134,7 +139,7 @@ export class LoadedModule {
   /** Releases the memory of the module's variables. No kernel of the module may be launched afterwards. */
   release(): void {
     const { memory, kernels } = this.#module;
-    forgetKernels(kernels.values());
+    forgetKernels(kernels.compiled);
     if (memory === undefined) return;
     this.#linearMemory.discardAndRelease(memory.begin, memory.byteLength, { isShared: false });
   }

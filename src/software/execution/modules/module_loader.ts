@@ -1,5 +1,6 @@
 /**
- * Loads PTX: compiles the code, allocates the variables in linear memory, and binds the kernels to that memory.
+ * Loads PTX: checks and compiles the code, allocates the variables in linear memory, and binds the kernels to that
+ * memory.
  *
  * @module
  */
@@ -11,11 +12,11 @@ import {
   hostFunctionImports,
   type ImageVariable,
   initializeImage,
-  type UnsupportedPtxError,
+  UnsupportedPtxError,
 } from "../../compiler/compile.ts";
 import { defaultStackBytes } from "../../compiler/codegen/function_emitter.ts";
 import type { NamedPtx } from "../../compiler/linking/link_ptx.ts";
-import { type CompiledCode, compiledModule } from "./compiled_modules.ts";
+import { type CompiledCode, compiledKernel, compiledModule } from "./compiled_modules.ts";
 import type { RunningChecks } from "../checks/launch_checks.ts";
 import { StepCounter } from "../faults/kernel_fault.ts";
 import { hostFunctions } from "../host_functions.ts";
@@ -92,11 +93,9 @@ export interface SoftwareVariable {
 
 /** A compiled module whose kernels can be launched. */
 export interface SoftwareModule {
-  readonly kernels: ReadonlyMap<string, SoftwareKernel>;
+  readonly kernels: ModuleKernels;
   /** The target architecture of the PTX as a number: 90 for sm_90. */
   readonly ptxVersion: number;
-  /** Maps the name of each kernel that the device cannot run to the error that explains why. */
-  readonly refusals: ReadonlyMap<string, UnsupportedPtxError>;
   /** Maps the name of each variable that the device does not support to the error that explains why. */
   readonly refusedVariables: ReadonlyMap<string, UnsupportedPtxError>;
   /**
@@ -178,26 +177,14 @@ export function loadSoftwareModule(
     });
   };
   const left: SkippedChecks = { races: false, accesses: false, initialization: false, barriers: false, writes: true };
-  const { module, code } = codeWithout(left);
+  const compiled = codeWithout(left);
+  const { module } = compiled;
   const leastThreads = gangs === "always" ? 0 : leastGangThreads;
-  const { image, refusals } = module;
-  const others = { ptxVersion: module.ptxVersion, refusals, refusedVariables: image.refusals };
-  if (image.byteLength === 0) {
-    return {
-      kernels: bindKernels(code, module, {
-        linearMemory,
-        begin: 0,
-        stepLimit,
-        leastThreads,
-        running,
-        codeWithout,
-        left,
-      }),
-      ...others,
-      variables: new Map(),
-      memory: undefined,
-    };
-  }
+  const { image } = module;
+  const others = { ptxVersion: module.ptxVersion, refusedVariables: image.refusals };
+  const bound = (begin: number) =>
+    new ModuleKernels(compiled, { linearMemory, begin, stepLimit, leastThreads, running, codeWithout, left });
+  if (image.byteLength === 0) return { kernels: bound(0), ...others, variables: new Map(), memory: undefined };
   const byteLength = wholePages(image.byteLength);
   const begin = reserve(byteLength);
   try {
@@ -208,81 +195,136 @@ export function loadSoftwareModule(
     const variables = [...image.variables].map(([name, { space, offset, byteLength }]) => {
       return [name, { space, begin: begin + offset, byteLength }] as const;
     });
-    return {
-      kernels: bindKernels(code, module, { linearMemory, begin, stepLimit, leastThreads, running, codeWithout, left }),
-      ...others,
-      variables: new Map(variables),
-      memory: { begin, byteLength },
-    };
+    return { kernels: bound(begin), ...others, variables: new Map(variables), memory: { begin, byteLength } };
   } catch (error) {
     linearMemory.discardAndRelease(begin, byteLength, { isShared: false });
     throw error;
   }
 }
 
-/** @param begin the offset of the module's variables in linear memory */
-function bindKernels(
-  code: WebAssembly.Module,
-  { kernels, lineInfo, image }: CompiledModule,
-  { linearMemory, begin, stepLimit, leastThreads, running, codeWithout, left }: {
-    linearMemory: LinearMemory;
-    begin: number;
-    stepLimit: number;
-    leastThreads: number;
-    running: RunningChecks | undefined;
-    /** Returns the module compiled without the given checks. */
-    codeWithout: (left: SkippedChecks) => CompiledCode;
-    /** The checks that `code` skips. */
-    left: SkippedChecks;
-  },
-): ReadonlyMap<string, SoftwareKernel> {
-  const steps = new StepCounter(stepLimit);
-  const { byteLength } = image;
-  const imports = {
-    device: {
-      memory: linearMemory.memory,
-      imageAddress: new WebAssembly.Global({ value: "i64" }, addressOfOffset(begin)),
-      ...hostFunctionImports(hostFunctions({ linearMemory, steps, running, image: { begin, byteLength } })),
-    },
-  };
-  const others = new Map<string, ReadonlyMap<string, SoftwareKernel>>();
-  const without = (left: SkippedChecks): ReadonlyMap<string, SoftwareKernel> => {
+/** Options for binding the kernels of a module to its variables. */
+interface BindingOptions {
+  readonly linearMemory: LinearMemory;
+  /** The offset of the module's variables in linear memory. */
+  readonly begin: number;
+  readonly stepLimit: number;
+  readonly leastThreads: number;
+  readonly running: RunningChecks | undefined;
+  /** Returns the module compiled without the given checks. */
+  codeWithout(left: SkippedChecks): CompiledCode;
+  /** The checks that the module's code skips. */
+  readonly left: SkippedChecks;
+}
+
+/** The kernels of a loaded module that the device can run. Large modules compile a kernel when it is first used. */
+export class ModuleKernels {
+  /** Maps the name of each kernel that the device cannot run to the error that explains why. */
+  readonly refusals: ReadonlyMap<string, UnsupportedPtxError>;
+  readonly #module: CompiledModule;
+  readonly #options: BindingOptions;
+  readonly #steps: StepCounter;
+  readonly #imports: WebAssembly.Imports;
+  readonly #bound = new Map<string, SoftwareKernel>();
+  readonly #refusals: Map<string, UnsupportedPtxError>;
+  /** The kernels of the versions of the module that skip other checks. */
+  readonly #others = new Map<string, ModuleKernels>();
+
+  constructor({ code, module }: CompiledCode, options: BindingOptions) {
+    const { linearMemory, begin, stepLimit, running } = options;
+    this.#module = module;
+    this.#options = options;
+    this.refusals = this.#refusals = new Map(module.refusals);
+    const steps = this.#steps = new StepCounter(stepLimit);
+    const image = { begin, byteLength: module.image.byteLength };
+    this.#imports = {
+      device: {
+        memory: linearMemory.memory,
+        imageAddress: new WebAssembly.Global({ value: "i64" }, addressOfOffset(begin)),
+        ...hostFunctionImports(hostFunctions({ linearMemory, steps, running, image })),
+      },
+    };
+    const instance = this.#instantiate(code);
+    for (const [name, compiled] of module.kernels) this.#bound.set(name, this.#bind(compiled, instance));
+  }
+
+  /** The kernels that have been compiled. */
+  get compiled(): Iterable<SoftwareKernel> {
+    return this.#bound.values();
+  }
+
+  get size(): number {
+    return this.#module.kernels.size + this.#module.deferred.size + this.#module.refusals.size - this.#refusals.size;
+  }
+
+  /** Returns the names of the kernels. */
+  keys(): string[] {
+    const { kernels, deferred } = this.#module;
+    return [...kernels.keys(), ...deferred.keys()].filter((name) => !this.#refusals.has(name));
+  }
+
+  has(name: string): boolean {
+    return this.#bound.has(name) || this.#module.deferred.has(name) && !this.#refusals.has(name);
+  }
+
+  /**
+   * Returns a kernel, which is compiled if it has not been used before. Returns undefined if there is no such kernel, or
+   * the device cannot run it.
+   */
+  get(name: string): SoftwareKernel | undefined {
+    const bound = this.#bound.get(name);
+    const deferred = bound === undefined ? this.#module.deferred.get(name) : undefined;
+    if (deferred === undefined || this.#refusals.has(name)) return bound;
+    try {
+      const { code, kernel } = compiledKernel(deferred);
+      const version = this.#bind(kernel, this.#instantiate(code));
+      this.#bound.set(name, version);
+      return version;
+    } catch (error) {
+      if (!(error instanceof UnsupportedPtxError)) throw error;
+      this.#refusals.set(name, error);
+      return undefined;
+    }
+  }
+
+  #without(more: Partial<SkippedChecks>): ModuleKernels {
+    const left = { ...this.#options.left, ...more };
     const key = Object.values(left).join();
-    let version = others.get(key);
+    let version = this.#others.get(key);
     if (version === undefined) {
-      const { code, module } = codeWithout(left);
-      version = bindKernels(code, module, { linearMemory, begin, stepLimit, leastThreads, running, codeWithout, left });
-      others.set(key, version);
+      version = new ModuleKernels(this.#options.codeWithout(left), { ...this.#options, left });
+      this.#others.set(key, version);
     }
     return version;
-  };
-  const instantiate = (code: WebAssembly.Module) => ({
-    exports: new WebAssembly.Instance(code, imports).exports,
-    binding: { code, image: { begin, byteLength } },
-  });
-  const bind = (
-    compiled: CompiledKernel,
-    { exports, binding }: { exports: WebAssembly.Exports; binding: KernelBinding },
-  ): SoftwareKernel => {
-    const { name } = compiled;
-    const run = exports[name] as RunKernel;
+  }
+
+  #instantiate(code: WebAssembly.Module): Instantiated {
+    const image = { begin: this.#options.begin, byteLength: this.#module.image.byteLength };
+    return { exports: new WebAssembly.Instance(code, this.#imports).exports, binding: { code, image } };
+  }
+
+  #bind(compiled: CompiledKernel, { exports, binding }: Instantiated): SoftwareKernel {
+    const { linearMemory, leastThreads } = this.#options;
+    const { begin, byteLength } = binding.image;
     const versions = new LaunchVersions(compiled, {
-      bind: (wasm, kernel) => bind(kernel, instantiate(new WebAssembly.Module(wasm))),
+      bind: (wasm, kernel) => this.#bind(kernel, this.#instantiate(new WebAssembly.Module(wasm))),
       memory: linearMemory.memory,
       image: { begin, end: begin + byteLength },
     });
-    const gang = new GangVersions(compiled, imports, leastThreads);
     return {
       compiled,
-      run,
-      steps,
+      run: exports[compiled.name] as RunKernel,
+      steps: this.#steps,
       binding,
-      lineInfo,
-      gang,
+      lineInfo: this.#module.lineInfo,
+      gang: new GangVersions(compiled, this.#imports, leastThreads),
       versions,
-      without: (more) => without({ ...left, ...more }).get(name)!,
+      without: (more) => this.#without(more).get(compiled.name)!,
     };
-  };
-  const instance = instantiate(code);
-  return new Map([...kernels].map(([name, compiled]) => [name, bind(compiled, instance)]));
+  }
+}
+
+/** The exports of an instance of compiled kernels, and their code. */
+interface Instantiated {
+  readonly exports: WebAssembly.Exports;
+  readonly binding: KernelBinding;
 }
