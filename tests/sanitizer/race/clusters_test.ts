@@ -68,6 +68,20 @@ test("accesses of different blocks that no barrier orders race", async () => {
   assertEquals(await reportsOf([sync, store, relaxed, wait, loadMirror, sync]), ["shared-race 1,4"]);
 });
 
+test("accesses of one block between an arrival and the wait after it race", async () => {
+  for (const blocks of [1, 2]) {
+    const reports = (...body: string[]) => reportsOf(body, { blocks });
+    assertEquals(await reports(storeOwn, arrive, "add.u32 %r12, %r12, 1;", wait, loadMirror), []);
+    assertEquals(await reports(arrive, storeOwn, wait, sync, loadMirror), []);
+    assertEquals(await reports(arrive, storeOwn, wait, "bar.sync 0;", loadMirror), []);
+    assertEquals(await reports(arrive, storeOwn, "bar.sync 0;", wait, loadMirror), []);
+    assertEquals(await reports(arrive, storeOwn, wait, loadMirror), ["shared-race 1,3"]);
+    assertEquals(await reports(storeOwn, arrive, loadMirror, wait), ["shared-race 0,2"]);
+    assertEquals(await reports(storeOwn, relaxed, wait, loadMirror), ["shared-race 0,3"]);
+    assertEquals(await reports(storeOwn, "bar.sync 0;", relaxed, wait, loadMirror), []);
+  }
+});
+
 test("a fence orders what a relaxed arrival does not", async () => {
   const fence = "fence.acq_rel.cluster;";
   assertEquals(await reportsOf([relaxed, wait, store, fence, relaxed, wait, loadMirror, sync]), []);

@@ -282,7 +282,7 @@ export interface BlockObserver {
   /** Called when a thread arrives at the barrier of the cluster. Phases have consecutive numbers. */
   arriveAtCluster?(thread: number, arrival: { readonly phase: number; readonly isRelaxed: boolean }): void;
   /** Called before threads resume that have waited for a phase of the barrier of the cluster. */
-  leaveCluster?(threads: readonly number[], completed: { readonly phase: number; readonly isOfAll: boolean }): void;
+  leaveCluster?(threads: readonly number[], completed: { readonly phase: number }): void;
   /** Called when all threads of the block have exited. */
   end?(): void;
   /** Called before lanes of a warp resume from a warp barrier, or from an operation in which lanes exchange values. */

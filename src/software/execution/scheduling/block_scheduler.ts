@@ -350,7 +350,7 @@ export class BlockScheduler {
     if (this.#observedPhase !== cluster.phase) this.#observeCluster();
     this.#observedPhase = cluster.phase;
     if (threads.length === 0) return false;
-    observer?.leaveCluster?.(threads, { phase: cluster.phase - 1, isOfAll: threads.length === this.#live });
+    observer?.leaveCluster?.(threads, { phase: cluster.phase - 1 });
     for (const thread of threads) this.#resume(thread);
     return true;
   }

@@ -481,11 +481,10 @@ export class RaceCheck {
         if (isRelaxed) phase.arriveRelaxed(block.clocks, thread);
         else phase.arrive(block.clocks, thread);
       },
-      leaveCluster: (threads, { phase, isOfAll }) => {
+      leaveCluster: (threads, { phase }) => {
         this.#cells.settle();
         block.hasMet = true;
         block.clocks.acquireAll(threads, block.cluster!.phase(phase).released);
-        if (isOfAll) block.clocks.synchronizeAll();
       },
       end: () => this.#endBlock(block),
       meet: (warp, meeting) => {
