@@ -24,6 +24,41 @@ export const exchangeWords = {
 /** The number of words of the exchange. */
 export const exchangeLength = 24;
 
+/**
+ * The slots of textures and surfaces in linear memory, at the same place in all threads. The first word of a slot is the
+ * handle of its object.
+ */
+export const textureTable = { begin: 0x407_0000, byteLength: 0x40_0000, slotByteLength: 0x200 } as const;
+
+/**
+ * The offsets in a slot of 32-bit numbers that describe a texture to compiled code. Only the first one has a meaning if
+ * it is 0: such textures are read by the host function.
+ */
+export const directTexture = {
+  /** A `directRead`, or 0. */
+  read: 320,
+  /** Bits of `directFlags`. */
+  flags: 324,
+  /** The offset of the first texel in linear memory. */
+  begin: 328,
+  width: 332,
+  height: 336,
+  rowBytes: 340,
+  channels: 344,
+} as const;
+
+/** How compiled code reads a texture of two dimensions. Numbers from `linear` on are filtered. */
+export const directReads = {
+  words: 1,
+  bytes: 2,
+  normalizedBytes: 3,
+  linear: 4,
+  linearFloats: 4,
+  linearBytes: 5,
+} as const;
+/** Whether coordinates are normalized, and whether indices outside are limited to the edges. */
+export const directFlags = { normalizedCoordinates: 1, clampsX: 2, clampsY: 4 } as const;
+
 /** The geometries of textures and surfaces, by the numbers that operations contain. */
 export const geometries = ["1d", "2d", "3d", "a1d", "a2d", "cube", "acube"] as const;
 /** A geometry of textures or surfaces. */

@@ -46,6 +46,7 @@ import type { CallSite, Suspension } from "../abi/launch_record.ts";
 import { findLockstepPoints, type LockstepPoints } from "./lockstep/lockstep_points.ts";
 import type { LaunchRules } from "../../ptx/analysis/address_forms.ts";
 import { type GangContext, generateGangKernel } from "./simd/gang_generator.ts";
+import { WarpFunctions } from "./tensor_cores/warp_functions.ts";
 import type { GangWidth } from "./simd/gang_layout.ts";
 import type { Variable } from "../../ptx/instructions/resolved_instruction.ts";
 import { TrialEmission } from "./codegen/trial_emission.ts";
@@ -454,13 +455,19 @@ function namedVariables({ kernel, callees }: ResolvedKernel): Variable[] {
   return [...found];
 }
 
-function compileGangKernel(resolved: ResolvedKernel, context: Omit<GangContext, "indices">): GangKernel | undefined {
+function compileGangKernel(
+  resolved: ResolvedKernel,
+  context: Omit<GangContext, "indices" | "sharedFunctions">,
+): GangKernel | undefined {
   const indices = { resumable: helperCount, scalarExit: helperCount + 1, reconverge: helperCount + 2 };
-  const generated = unlessTooDeep(() => generateGangKernel("threads", resolved, { ...context, indices }));
+  const sharedFunctions = new WarpFunctions(helperCount + 3);
+  const generated = unlessTooDeep(() =>
+    generateGangKernel("threads", resolved, { ...context, indices, sharedFunctions })
+  );
   if (generated === undefined) return undefined;
   const { resumable, scalarExit, reconverge, gangs, ...others } = generated;
   const { localBytes, savedBytes, frameBytes, resumeLines, suspensions } = resumable;
-  const definitions = [...resumable.definitions, scalarExit, reconverge, gangs];
+  const definitions = [...resumable.definitions, scalarExit, reconverge, ...sharedFunctions.definitions, gangs];
   if (!definitions.every(isOfPossibleSize)) return undefined;
   if (gangs.code.length > maximumGangBytes && resumeLines.length > manyDivergencePoints) return undefined;
   const wasm = encodeKernels(definitions);

@@ -7,6 +7,7 @@
 import type { checkStateBegin } from "../abi/check_state.ts";
 import { addressBase, pageShift } from "../abi/addresses.ts";
 import type { launchRecordBegin } from "../abi/launch_record.ts";
+import { textureTable } from "../abi/textures.ts";
 
 /** The size of linear memory, in bytes. */
 export const linearMemoryByteLength: number = 2 ** 32;
@@ -48,13 +49,7 @@ export const scratch = {
   local: { begin: 0x7_0000, byteLength: 0x400_0000 },
 } as const;
 
-/**
- * The slots of textures and surfaces, behind the other fixed ranges. They are at the same place in all threads and in
- * all drivers.
- */
-export const textureTable = { begin: 0x407_0000, byteLength: 0x40_0000, slotByteLength: 0x200 } as const;
-
-/** The offset of the first byte that can be reserved. */
+/** The offset of the first byte that can be reserved: the slots of textures are the last fixed range. */
 export const firstReservable: number = textureTable.begin + textureTable.byteLength;
 
 // Checks at compile time that these offsets equal the constants that compiled code contains.

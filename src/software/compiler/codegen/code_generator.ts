@@ -76,6 +76,7 @@ import { addLockstepPoints, callsWhereThreadsSpin, orderOfSuspensions, unevenFun
 import { findPollingLoads } from "../control_flow/polling_loads.ts";
 import { spinLoops } from "../control_flow/spin_loops.ts";
 import { roundUp } from "../../../support/rounding.ts";
+import { WarpFunctions } from "../tensor_cores/warp_functions.ts";
 import { type FunctionDefinition, isOfPossibleSize } from "../webassembly/module_encoder.ts";
 
 /** A kernel compiled to a WebAssembly function, and the properties of the kernel that the function's caller needs. */
@@ -143,6 +144,8 @@ export interface GeneratorContext {
   readonly lockstep: ReadonlySet<CompiledInstruction>;
   /** The index that the kernel's first WebAssembly function will have in its module. */
   readonly functionIndex: number;
+  /** The functions that the kernel shares with its version for gangs, and that are not among its definitions. */
+  readonly sharedFunctions?: WarpFunctions;
   readonly options: EmitOptions;
 }
 
@@ -381,7 +384,10 @@ class KernelGenerator {
         constants: context.constants,
       },
       context.options,
-      { threads: this.#isResumable ? "record" : "x", functionIndex: context.functionIndex },
+      {
+        threads: this.#isResumable ? "record" : "x",
+        functions: context.sharedFunctions ?? new WarpFunctions(context.functionIndex),
+      },
     );
     if (context.options.kernelChecks.has("race")) this.#emitter.pollingLoads = findPollingLoads(context.flows);
     this.#parts = divides ? new KernelParts(this.#emitter, partBytes) : undefined;
@@ -435,18 +441,20 @@ class KernelGenerator {
   /** Emits the kernel's WebAssembly functions. */
   #emitFunctions(name: string): Pick<GeneratedKernel, "definitions" | "localBytes" | "savedBytes"> {
     const e = this.#emitter;
+    const ownFunctions = () => this.#context.sharedFunctions === undefined ? e.warpFunctions.definitions : [];
     if (!this.#isResumable) {
       const body = this.#emitBody(this.#flows.get(this.#resolved.kernel)!.entry);
       const [localBytes, savedBytes] = [this.#localStride, this.#savedBytes];
       const code = emitWholeBlocks(e, body, this.#resolved.kernel.frameBytes);
-      return { definitions: [{ type: runType, locals: e.locals, code, exportName: name }], localBytes, savedBytes };
+      const run = { type: runType, locals: e.locals, code, exportName: name };
+      return { definitions: [...ownFunctions(), run], localBytes, savedBytes };
     }
     const dispatches = this.#joinFunctions();
     const [localBytes, savedBytes] = [this.#localStride, this.#savedBytes];
     if (this.#parts === undefined) {
       const code = emitSuspendableThreads(e, this.#emitBody(dispatches[0]!.entry), { localBytes, savedBytes });
       const run = { type: runType, locals: e.locals, code, exportName: name };
-      return { definitions: [...e.warpFunctions.definitions, run], localBytes, savedBytes };
+      return { definitions: [...ownFunctions(), run], localBytes, savedBytes };
     }
     const functionIndex = e.warpFunctions.end;
     const definitions = dispatches.map(({ entry, indices }, part): FunctionDefinition => {
@@ -455,7 +463,7 @@ class KernelGenerator {
       return { type: partType, locals: e.locals, code };
     });
     const calls = dispatches.map(({ indices }, part) => ({ ...indices, functionIndex: functionIndex + part }));
-    const all = [...e.warpFunctions.definitions, ...definitions, runParts(name, calls)];
+    const all = [...ownFunctions(), ...definitions, runParts(name, calls)];
     return { definitions: all, localBytes, savedBytes };
   }
 

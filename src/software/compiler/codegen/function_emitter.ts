@@ -40,7 +40,7 @@ import { isSpecialRegister, specialRegister } from "../instructions/special_regi
 import { UnsupportedPtxError } from "../../../ptx/instruction_support.ts";
 import { type CodePiece, CodeStore, CodeWriter } from "../webassembly/code_writer.ts";
 import type { LocalType, ValueType } from "../webassembly/opcodes.ts";
-import { WarpFunctions } from "../tensor_cores/warp_functions.ts";
+import type { WarpFunctions } from "../tensor_cores/warp_functions.ts";
 
 /** A piece of code, and the registers that it uses and defines. */
 export interface EmittedCode extends RegisterUse {
@@ -203,9 +203,9 @@ export class FunctionEmitter {
   constructor(
     sizes: SpaceSizes,
     options: EmitOptions,
-    { threads = "x", functionIndex = 0 }: { threads?: FaultPlace["thread"]; functionIndex?: number } = {},
+    { threads = "x", functions }: { threads?: FaultPlace["thread"]; functions: WarpFunctions },
   ) {
-    this.warpFunctions = new WarpFunctions(functionIndex);
+    this.warpFunctions = functions;
     this.sizes = sizes;
     this.options = options;
     this.shadows = options.kernelChecks.has("initialization") ? new RegisterShadows(this) : undefined;

@@ -50,6 +50,7 @@ import { barrierOfAll, canRunInGangs, CostModel } from "./cost_model.ts";
 import { initializePredicated, liveIntervals } from "../control_flow/live_intervals.ts";
 import { makeReducible } from "../control_flow/structured_code.ts";
 import { typeNamed } from "../../../ptx/instructions/scalar_types.ts";
+import type { WarpFunctions } from "../tensor_cores/warp_functions.ts";
 import type { FunctionDefinition } from "../webassembly/module_encoder.ts";
 
 /** A kernel compiled to run in gangs: groups of threads of a warp that execute each instruction together. */
@@ -88,6 +89,7 @@ export interface GangFunctionIndices {
 
 /** The inputs of the gang generator, other than the kernel's resolved body. */
 export interface GangContext extends GeneratorContext {
+  readonly sharedFunctions: WarpFunctions;
   readonly indices: GangFunctionIndices;
   readonly width: GangWidth;
 }
@@ -173,18 +175,22 @@ class GangGenerator {
 
   #newGang(uniformity: Uniformity): GangEmitter {
     const { sharedBytes, usesDynamicShared } = this.#resolved;
-    const emitter = new FunctionEmitter({
-      parameters: this.#context.parameterBytes,
-      shared: usesDynamicShared ? undefined : sharedBytes,
-      staticShared: sharedBytes,
-      usesReservedShared: this.#instructions.some(findsReservedShared),
-      usesClusterMemory: false,
-      local: 0,
-      hasFrames: false,
-      hasStackPointer: false,
-      frameAlignment: this.#resolved.kernel.frameAlignment,
-      constants: this.#context.constants,
-    }, this.#context.options);
+    const emitter = new FunctionEmitter(
+      {
+        parameters: this.#context.parameterBytes,
+        shared: usesDynamicShared ? undefined : sharedBytes,
+        staticShared: sharedBytes,
+        usesReservedShared: this.#instructions.some(findsReservedShared),
+        usesClusterMemory: false,
+        local: 0,
+        hasFrames: false,
+        hasStackPointer: false,
+        frameAlignment: this.#resolved.kernel.frameAlignment,
+        constants: this.#context.constants,
+      },
+      this.#context.options,
+      { functions: this.#context.sharedFunctions },
+    );
     const gang = new GangEmitter(emitter, uniformity, this.#context.width);
     gang.propagatesNaNs = this.#readers === undefined;
     emitter.enterFunction(this.#instructions, liveIntervals(this.#flow), {

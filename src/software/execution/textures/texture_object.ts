@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { textureTable } from "../../memory/memory_layout.ts";
+import { directFlags, directReads, directTexture, textureTable } from "../../abi/textures.ts";
 
 /** The formats of channels, by the numbers that slots contain. */
 export const channelFormats = ["u8", "u16", "u32", "s8", "s16", "s32", "f16", "f32"] as const;
@@ -129,16 +129,57 @@ export class TextureSlots {
   write(handle: number, object: TextureObject): void {
     const slot = this.#slotOf(handle);
     fields.forEach((field, index) => this.#numbers[slot / 8 + 1 + index] = object[field]);
+    const direct = directTextureOf(object);
+    for (const [name, number] of Object.entries(direct)) {
+      this.#words[(slot + directTexture[name as keyof typeof directTexture]) / 4] = number;
+    }
     this.#words[slot / 4] = handle;
   }
 
   /** Makes the handle that of no object. */
   clear(handle: number): void {
-    this.#words[this.#slotOf(handle) / 4] = 0;
+    const slot = this.#slotOf(handle);
+    this.#words[(slot + directTexture.read) / 4] = 0;
+    this.#words[slot / 4] = 0;
   }
 
   #slotOf(handle: number): number {
     return (handle >>> 0) % objectLimit * textureTable.slotByteLength;
+  }
+}
+
+/** Returns what compiled code needs to know of a texture to read it without the host function. */
+function directTextureOf(object: TextureObject): Readonly<Record<keyof typeof directTexture, number>> {
+  const { begin, width, height, pitch, channels, addressX, addressY } = object;
+  const isNormalized = object.hasNormalizedCoordinates === 1;
+  // Only normalized coordinates repeat a texture.
+  const clamps = (mode: number) => isNormalized ? mode === addressModes.clamp : mode !== addressModes.border;
+  const isPlain = object.dimensions === 2 && object.firstLevel === 0 && object.levels === 1 && object.isSrgb === 0 &&
+    object.isSurface + object.isLayered + object.isCubemap + object.isLinear === 0;
+  return {
+    read: isPlain ? directReadOf(object) : 0,
+    flags: (isNormalized ? directFlags.normalizedCoordinates : 0) | (clamps(addressX) ? directFlags.clampsX : 0) |
+      (clamps(addressY) ? directFlags.clampsY : 0),
+    begin,
+    width,
+    height,
+    rowBytes: pitch || width * texelBytes(channelFormats[object.format]!, channels),
+    channels,
+  };
+}
+
+function directReadOf(object: TextureObject): number {
+  const isFiltered = object.isFiltered === 1, isNormalized = object.isNormalized === 1;
+  switch (channelFormats[object.format]!) {
+    case "f32":
+      return isFiltered ? directReads.linearFloats : directReads.words;
+    case "u32":
+    case "s32":
+      return directReads.words;
+    case "u8":
+      return isFiltered ? directReads.linearBytes : isNormalized ? directReads.normalizedBytes : directReads.bytes;
+    default:
+      return 0;
   }
 }
 

@@ -14,6 +14,7 @@ import { exchangeOffset } from "../../../abi/launch_record.ts";
 import { encodeTextureOperation, exchangeWords, type Geometry, type TextureRead } from "../../../abi/textures.ts";
 import type { FunctionEmitter } from "../../codegen/function_emitter.ts";
 import type { Emit } from "../instruction_form.ts";
+import { directReadFunction } from "./direct_reads.ts";
 import { loadOp, storeOp } from "../memory/memory_instructions.ts";
 
 const s32 = typeNamed("s32"), u32 = typeNamed("u32"), u64 = typeNamed("u64"), f32 = typeNamed("f32");
@@ -107,23 +108,8 @@ export function readTexture(read: TextureRead): Emit {
     const length = arePairs ? 2 : 4;
     const elements = vectorParts(vector);
     if (elements.length !== length) e.fail(`it needs a vector of ${length} registers`);
-    const isFetch = i.sourceType.name === "s32";
-    leavePlace(e, i.operands[1], { geometry, type: i.sourceType });
-    if (read === "level") leave(e, i.operands[2], { type: i.sourceType, word: exchangeWords.level });
-    if (read === "gradient") leaveGradients(e, i, geometry);
-    const offsets = offsetsOf(e, i, { geometry, first: read === "level" ? 3 : read === "gradient" ? 4 : 2 });
-    offsets.forEach((offset, index) => leave(e, offset, { type: s32, word: exchangeWords.offsets + index }));
-    pushExchange(e);
-    e.code.i32(encodeTextureOperation({
-      geometry,
-      read,
-      isFetch,
-      hasOffsets: offsets.length > 0,
-      channel: Math.max(0, "rgba".indexOf(i.choices.get("component") ?? "r")),
-      results: arePairs ? "pairs" : i.type.name === "f16" ? "halves" : "words",
-    }));
-    e.pushPlace({ operation: "read" });
-    e.callHelper("readTexture");
+    if (isDirect(e, i, read)) callDirectRead(e, i.operands[1]);
+    else callHostRead(e, i, { read, geometry, arePairs });
     // 16-bit floats are in the lower halves of words.
     const type = i.type.bits === 16 ? u32 : i.type;
     elements.forEach((element, index) => {
@@ -132,6 +118,49 @@ export function readTexture(read: TextureRead): Emit {
     // All of a texture is resident: there are no sparse arrays.
     if (resident !== undefined) e.assign(resident, pred, () => e.code.i32(1));
   };
+}
+
+/** Whether compiled code may make a read itself. The check for races needs to know the texels that are read. */
+function isDirect(e: FunctionEmitter, { choices, operands, type, sourceType }: ResolvedInstruction, read: TextureRead) {
+  return read === "sample" && choices.get("geometry") === "2d" && operands.length === 2 && type.bits === 32 &&
+    type.name !== "f16x2" && sourceType.name === "f32" && !e.options.kernelChecks.has("race");
+}
+
+/** Emits a call of the function that reads the textures that it can read, and calls the host function for others. */
+function callDirectRead(e: FunctionEmitter, operand: ResolvedOperand | undefined): void {
+  const { handle, coordinates: [x, y, ...others] } = texturePlaceOf(e, operand);
+  if (x === undefined || y === undefined || others.length > 0) e.fail("it needs 2 coordinates");
+  e.getLaunchRecord();
+  e.push(handle, u64);
+  e.push(x, f32);
+  e.push(y, f32);
+  e.pushPlace({ operation: "read" });
+  e.code.call(directReadFunction(e.warpFunctions));
+}
+
+/** Emits code that stores the operands in the exchange, and calls the host function. */
+function callHostRead(
+  e: FunctionEmitter,
+  i: ResolvedInstruction,
+  { read, geometry, arePairs }: { read: TextureRead; geometry: Geometry; arePairs: boolean },
+): void {
+  const isFetch = i.sourceType.name === "s32";
+  leavePlace(e, i.operands[1], { geometry, type: i.sourceType });
+  if (read === "level") leave(e, i.operands[2], { type: i.sourceType, word: exchangeWords.level });
+  if (read === "gradient") leaveGradients(e, i, geometry);
+  const offsets = offsetsOf(e, i, { geometry, first: read === "level" ? 3 : read === "gradient" ? 4 : 2 });
+  offsets.forEach((offset, index) => leave(e, offset, { type: s32, word: exchangeWords.offsets + index }));
+  pushExchange(e);
+  e.code.i32(encodeTextureOperation({
+    geometry,
+    read,
+    isFetch,
+    hasOffsets: offsets.length > 0,
+    channel: Math.max(0, "rgba".indexOf(i.choices.get("component") ?? "r")),
+    results: arePairs ? "pairs" : i.type.name === "f16" ? "halves" : "words",
+  }));
+  e.pushPlace({ operation: "read" });
+  e.callHelper("readTexture");
 }
 
 /** Emits code that stores the gradients of `tex.grad` in the exchange. */
