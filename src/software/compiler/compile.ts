@@ -232,7 +232,7 @@ const maximumGangBytes = 3_000_000;
 /** The number of resume points above which `maximumGangBytes` applies. */
 const manyDivergencePoints = 1000;
 /** Options for compiling a module. */
-export interface CompileOptions extends Partial<EmitOptions> {
+export interface CompilePtxOptions extends Partial<EmitOptions> {
   /** Replaces the instruction set of the software device. */
   readonly instructions?: InstructionSet;
   /**
@@ -249,7 +249,7 @@ export interface CompileOptions extends Partial<EmitOptions> {
  */
 export function compilePtx(
   source: string | PtxModule,
-  { instructions = instructionSet, deferredAbove = Infinity, ...options }: CompileOptions = {},
+  { instructions = instructionSet, deferredAbove = Infinity, ...options }: CompilePtxOptions = {},
 ): CompiledModule {
   const parsed = typeof source === "string" ? parsePtx(source, checkHeader) : source;
   const { target, functions, lineInfo } = parsed;
