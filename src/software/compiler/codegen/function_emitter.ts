@@ -40,7 +40,7 @@ import { isSpecialRegister, specialRegister } from "../instructions/special_regi
 import { UnsupportedPtxError } from "../../../ptx/instruction_support.ts";
 import { type CodePiece, CodeStore, CodeWriter } from "../webassembly/code_writer.ts";
 import type { LocalType, ValueType } from "../webassembly/opcodes.ts";
-import type { WarpFunctions } from "../tensor_cores/warp_functions.ts";
+import { WarpFunctions } from "../tensor_cores/warp_functions.ts";
 
 /** A piece of code, and the registers that it uses and defines. */
 export interface EmittedCode extends RegisterUse {
@@ -203,7 +203,10 @@ export class FunctionEmitter {
   constructor(
     sizes: SpaceSizes,
     options: EmitOptions,
-    { threads = "x", functions }: { threads?: FaultPlace["thread"]; functions: WarpFunctions },
+    { threads = "x", functions = new WarpFunctions(0) }: {
+      threads?: FaultPlace["thread"];
+      functions?: WarpFunctions;
+    } = {},
   ) {
     this.warpFunctions = functions;
     this.sizes = sizes;
