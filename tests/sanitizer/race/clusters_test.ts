@@ -79,6 +79,10 @@ test("accesses of one block between an arrival and the wait after it race", asyn
     assertEquals(await reports(storeOwn, arrive, loadMirror, wait), ["shared-race 0,2"]);
     assertEquals(await reports(storeOwn, relaxed, wait, loadMirror), ["shared-race 0,3"]);
     assertEquals(await reports(storeOwn, "bar.sync 0;", relaxed, wait, loadMirror), []);
+    const init = "@!%p1 mbarrier.init.shared.b64 [sm], 64;", use = "mbarrier.arrive.shared.b64 _, [sm];";
+    const fence = "@!%p1 fence.mbarrier_init.release.cluster;";
+    assertEquals(await reports(init, fence, relaxed, wait, use), []);
+    assertEquals(await reports(init, relaxed, wait, use), ["shared-race 0,3"]);
   }
 });
 

@@ -1,10 +1,10 @@
 /**
  * Copies of boxes whose effects a GPU shows: how tensors, boxes and fields of tensor maps are taken, for
- * `record_copies.ts`. All arrays are in CUDA's order, in which dimension 0 varies fastest.
+ * `cases.ts`. All arrays are in CUDA's order, in which dimension 0 varies fastest.
  *
  * @module
  */
-import type { CudaDevice, TensorMapOptions, TensorMapType } from "../../mod.ts";
+import type { CudaDevice, TensorMapOptions, TensorMapType } from "../../../mod.ts";
 
 /** A copy of a box between memory whose 16-bit elements are numbered and shared memory. */
 export interface ProbedBox {

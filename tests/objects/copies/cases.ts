@@ -1,24 +1,11 @@
 /**
- * Records what a device makes of asynchronous copies that the manual does not define. After a fault, which ends the use of a
- * GPU, another process goes on. With `--compare`, prints what a GPU and the software device differ in. A case is given by
- * a part of its name:
- *
- *     deno run -A tests/objects/record_copies.ts [--driver cuda] [CASE...]
- *     deno run -A tests/objects/record_copies.ts --compare [CASE...]
+ * What a device makes of asynchronous copies, tensor maps, clusters and barriers, also where the manual does not say.
  *
  * @module
  */
-import process from "node:process";
-import { execFile } from "node:child_process";
-import { availableParallelism } from "node:os";
-import { fileURLToPath } from "node:url";
-import { promisify } from "node:util";
-import { type CudaDevice, open, type TensorMapOptions, type TensorMapType } from "../../mod.ts";
-import { answerHelp } from "../support/program_help.ts";
+import type { CudaDevice, TensorMapOptions, TensorMapType } from "../../../mod.ts";
 import { probe, probedBoxes } from "./probed_boxes.ts";
-import { reductions, sharedBytes, tensorKernels } from "./tensor_maps.ts";
-
-answerHelp(import.meta.url, ["driver", "here", "compare"]);
+import { reductions, sharedBytes, tensorKernels } from "../tensor_maps.ts";
 
 const pattern = (byteLength: number) => Uint8Array.from({ length: byteLength }, (_, index) => index * 7 % 251 + 1);
 
@@ -222,7 +209,8 @@ function outsideProducts(gpu: CudaDevice, { type, modifier }: { type: string; mo
   return rows.join("; ");
 }
 
-const cases: Readonly<Record<string, (gpu: CudaDevice) => string>> = {
+/** The cases by their names. Each returns what the device has written, or throws. */
+export const cases: Readonly<Record<string, (gpu: CudaDevice) => string>> = {
   ...Object.fromEntries(
     (["32B", "64B", "128B"] as const).flatMap((swizzle) =>
       [16, 32, 64].filter((bytes) => bytes < Number.parseInt(swizzle)).map((bytes) => [
@@ -469,81 +457,23 @@ const cases: Readonly<Record<string, (gpu: CudaDevice) => string>> = {
   ),
 };
 
-/** What a case comes to: its result, or the code of its error and a part of the message. */
-interface Outcome {
+/** What a case comes to: what it returns, or the code of its error. */
+export interface Outcome {
   readonly name: string;
   readonly outcome: string;
+  /** The beginning of the error's message. */
   readonly message?: string;
+  /** Whether the case has ended the use of the device. */
+  readonly isLost?: true;
 }
 
-/** Prints the outcomes of cases as lines of JSON, in this process, until one ends the use of the device. */
-function record(names: readonly string[], driver: "cuda" | "software"): void {
-  const gpu = open({ driver }).device(0);
-  for (const name of names) {
-    let outcome: Outcome;
-    let isLost = false;
-    try {
-      outcome = { name, outcome: cases[name]!(gpu) };
-    } catch (error) {
-      const { code, message } = error as { code?: string; message: string };
-      isLost = message.includes("context is lost");
-      outcome = { name, outcome: String(code), message: message.slice(0, 400) };
-    }
-    console.log(JSON.stringify(outcome));
-    if (isLost) return;
+/** Runs a case. */
+export function outcomeOf(gpu: CudaDevice, name: string): Outcome {
+  try {
+    return { name, outcome: cases[name]!(gpu) };
+  } catch (error) {
+    const { code, message } = error as { code?: string; message: string };
+    const isLost = message.includes("context is lost");
+    return { name, outcome: String(code), message: message.slice(0, 400), ...isLost ? { isLost } : {} };
   }
-}
-
-/** Runs cases in processes, each of which goes on until a case ends the use of the device, and returns the outcomes. */
-async function outcomesOf(names: readonly string[], driver: "cuda" | "software"): Promise<Outcome[]> {
-  const outcomes: Outcome[] = [];
-  while (outcomes.length < names.length) {
-    const script = [fileURLToPath(import.meta.url), "--driver", driver, "--here", ...names.slice(outcomes.length)];
-    const run = promisify(execFile)(process.execPath, ["run", "-A", "--no-check", ...script], { timeout: 30_000 });
-    const { stdout, code } = await run.catch((error: { stdout: string; code: unknown }) => error) as {
-      stdout: string;
-      code?: unknown;
-    };
-    const lines = stdout.trim().split("\n").filter((line) => line.startsWith("{"));
-    outcomes.push(...lines.map((line) => JSON.parse(line) as Outcome));
-    if (code === undefined && lines.length > 0) continue;
-    const name = names[outcomes.length];
-    if (name !== undefined) outcomes.push({ name, outcome: `ended with ${code}` });
-  }
-  return outcomes;
-}
-
-/** Runs all cases, some at a time, and returns the outcomes in the order of the cases. */
-async function allOutcomes(names: readonly string[], driver: "cuda" | "software"): Promise<Outcome[]> {
-  const groups = Array.from(
-    { length: Math.ceil(names.length / 8) },
-    (_, group) => names.slice(8 * group, 8 * group + 8),
-  );
-  const results: Outcome[][] = [];
-  const next = groups.entries();
-  const runGroups = async () => {
-    for (const [index, group] of next) results[index] = await outcomesOf(group, driver);
-  };
-  await Promise.all(Array.from({ length: availableParallelism() }, runGroups));
-  return results.flat();
-}
-
-const args = process.argv.slice(2);
-const isComparison = args[0] === "--compare" && args.shift() !== undefined;
-const driver = args[0] === "--driver" ? args.splice(0, 2)[1] as "cuda" : "software";
-if (args[0] === "--here") {
-  record(args.slice(1), driver);
-  process.exit(0);
-}
-const names = args.length > 0
-  ? Object.keys(cases).filter((name) => args.some((part) => name.includes(part)))
-  : Object.keys(cases);
-if (isComparison) {
-  const [onGpu, onSoftware] = [await allOutcomes(names, "cuda"), await allOutcomes(names, "software")];
-  const different = onGpu.flatMap((cuda, index) =>
-    cuda.outcome === onSoftware[index]!.outcome ? [] : [{ name: cuda.name, cuda, software: onSoftware[index]! }]
-  );
-  console.log(JSON.stringify({ same: names.length - different.length, different, onGpu }, undefined, 1));
-} else {
-  for (const outcome of await allOutcomes(names, driver)) console.log(JSON.stringify(outcome));
 }
