@@ -170,8 +170,9 @@ READY:
  * The PTX of the kernel `attend(o, q, k, v, keys)`: for each of 64 queries of a block of 128 threads, the average of the
  * values weighted by the softmax of the products of query and key, divided by 8. Queries, keys and values have 64
  * elements of f16, and the results are f32. `keys` is a multiple of 32.
+ * Unless it `approximates`, weights are powers by a polynomial, with the same bits on each device.
  */
-export function attentionKernel(): string {
+export function attentionKernel({ approximates = true }: { approximates?: boolean } = {}): string {
   const list = (name: string, first: number, count: number) =>
     `{${upTo(count, (i) => `%${name}${first + i}`).join(", ")}}`;
   const mma = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32";
@@ -202,17 +203,26 @@ export function attentionKernel(): string {
       }, %f0;`
     ).join("\n  ")
   }`;
+  // A polynomial of the fraction, scaled by the integer's power of 2; of at most 0.
+  const coefficients = ["3AAF844B", "3C1E5FB6", "3D6357B6", "3E75FD25", "3F317218"];
+  const exponential = (x: string) =>
+    approximates ? `ex2.approx.f32 ${x}, ${x};` : `
+  max.f32 ${x}, ${x}, 0fC2FC0000; cvt.rni.s32.f32 %r23, ${x}; cvt.rn.f32.s32 %f2, %r23; sub.rn.f32 ${x}, ${x}, %f2;
+  mov.f32 %f3, 0f${coefficients[0]}; ${
+      coefficients.slice(1).map((each) => `fma.rn.f32 %f3, %f3, ${x}, 0f${each};`).join(" ")
+    } fma.rn.f32 %f3, %f3, ${x}, 0f3F800000;
+  mov.b32 %r22, %f3; shl.b32 %r23, %r23, 23; add.s32 %r22, %r22, %r23; mov.b32 ${x}, %r22;`;
   const softmax = [0, 1].map((row) => `
   ${reduce("max", row)}
   max.f32 %m${2 + row}, %m${2 + row}, %m${row};
   sub.f32 %f1, %m${row}, %m${2 + row};
   mul.f32 %f1, %f1, ${scale};
-  ex2.approx.f32 %f1, %f1;
+  ${exponential("%f1")}
   mov.f32 %m${row}, %m${2 + row};
   ${
     upTo(8, (i) => {
       const s = `%s${4 * (i >> 1) + 2 * row + i % 2}`;
-      return `sub.f32 ${s}, ${s}, %m${row}; mul.f32 ${s}, ${s}, ${scale}; ex2.approx.f32 ${s}, ${s};`;
+      return `sub.f32 ${s}, ${s}, %m${row}; mul.f32 ${s}, ${s}, ${scale}; ${exponential(s)}`;
     }).join("\n  ")
   }
   ${reduce("add", row)}

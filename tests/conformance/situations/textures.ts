@@ -307,10 +307,6 @@ export const situations: readonly Situation[] = [
   },
   {
     name: "a surface loaded from outside, with trap",
-    documented: {
-      answer: { wait: "cudaErrorIllegalAddress" },
-      because: "the driver was asked by a kernel that did not use what it had loaded",
-    },
     run: ({ driver }) => useSurface(driver, "suld.b.2d.b32.trap %r2, [%rd1, {%r1, %r1}]; st.global.u32 [kept], %r2;"),
   },
   {
