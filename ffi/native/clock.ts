@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { dlopen, ffiRefusal, jsRuntime, platform } from "./host.ts";
+import { addressOf, dlopen, ffiRefusal, jsRuntime, platform } from "./host.ts";
 
 /**
  * The clock IDs `CLOCK_MONOTONIC` and `CLOCK_MONOTONIC_COARSE`. Linux keeps the time of the coarse clock in memory,
@@ -13,7 +13,8 @@ import { dlopen, ffiRefusal, jsRuntime, platform } from "./host.ts";
 const [preciseClock, coarseClock] = [1, 6];
 const libc = "libc.so.6";
 const symbols = {
-  clock_gettime: { parameters: ["i32", /* clockid_t clockid */ "buffer" /* struct timespec *tp */], result: "i32" },
+  // Passing a buffer instead of its address takes half as long as the call itself.
+  clock_gettime: { parameters: ["i32", /* clockid_t clockid */ "u64" /* struct timespec *tp */], result: "i32" },
 } as const;
 /**
  * Number of readings after which the native clock is loaded. Loading it takes as long as several hundred readings of
@@ -78,12 +79,12 @@ export function openSharedClock(): () => number {
 /** Returns a function that reads a clock of the system, in nanoseconds. */
 function readerOf(clock: number): () => number {
   const { clock_gettime } = dlopen(libc, symbols).symbols;
-  const timespec = new Int32Array(4);
-  const bytes = new Uint8Array(timespec.buffer);
-  if (clock_gettime?.(clock, bytes) !== 0) throw new Error(`The system has no clock ${clock}`);
+  const timespec = new Int32Array(new ArrayBuffer(16));
+  const address = addressOf(timespec);
+  if (clock_gettime?.(clock, address) !== 0) throw new Error(`The system has no clock ${clock}`);
   // `timespec` contains the seconds since boot and the nanoseconds as 64-bit integers. Only their low words are read.
   return () => {
-    clock_gettime(clock, bytes);
+    clock_gettime(clock, address);
     return timespec[0]! * 1e9 + timespec[2]!;
   };
 }

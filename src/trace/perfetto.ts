@@ -75,10 +75,10 @@ export function* encodePerfetto(items: readonly TrackItem[]): Generator<Uint8Arr
     moments.push({ time: item.begin, item, isEnd: false });
     if (item.duration !== undefined) moments.push({ time: item.begin + item.duration, item, isEnd: true });
   }
-  // Of the same time, a slice ends before the next begins, and a longer slice begins before one within it.
-  moments.sort((a, b) =>
-    a.time - b.time || Number(b.isEnd) - Number(a.isEnd) || durationOf(b.item) - durationOf(a.item)
-  );
+  // Of the same time, a slice ends before the next begins, and a longer slice begins before one within it. A slice whose
+  // duration is 0 comes last.
+  const rankOf = ({ item, isEnd }: (typeof moments)[0]) => !isEnd ? 1 : item.duration === 0 ? 2 : 0;
+  moments.sort((a, b) => a.time - b.time || rankOf(a) - rankOf(b) || durationOf(b.item) - durationOf(a.item));
   for (const { time, item, isEnd } of moments) {
     describe(item.track);
     writer.message(fields.trace.packet, () => writeEvent(time, item, isEnd));

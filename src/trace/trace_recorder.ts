@@ -41,15 +41,16 @@ export class TraceRecorder {
   readonly #bytes: Uint8Array<ArrayBuffer>;
   readonly #header: DataView;
   readonly #words: Uint32Array;
-  readonly #halfWords: Uint16Array;
-  readonly #recordBytes: Uint8Array;
   readonly #length: number;
   /** The time at which `performance.now()` was 0. */
   readonly #origin: number;
   /** The offset in bytes at which the next name is written. */
   #nameEnd: number = headerPlaces.byteLength;
-  /** The number of the last record. */
-  #count = 0;
+  /** The halves of the last record's number. */
+  #low = 0;
+  #high = 0;
+  /** The place of the next record. */
+  #place = 0;
   #hasSites = false;
   readonly #kinds = new Map<string, number>();
   readonly #texts = new Map<string, number>();
@@ -64,8 +65,6 @@ export class TraceRecorder {
     this.#bytes = bytes;
     this.#header = new DataView(buffer, byteOffset, ringOffset);
     this.#words = new Uint32Array(buffer, ring, ringByteLength / 4);
-    this.#halfWords = new Uint16Array(buffer, ring, ringByteLength / 2);
-    this.#recordBytes = new Uint8Array(buffer, ring, ringByteLength);
     this.values = new Float64Array(buffer, ring, ringByteLength / 8);
     this.handles = new BigUint64Array(buffer, ring, ringByteLength / 8);
     this.#length = length;
@@ -136,19 +135,18 @@ export class TraceRecorder {
 
   /** Begins to write an event, as `begin` does, that ended at `end`. */
   beginTimed(kind: number, device: number, begin: number, end: number, hasThrown = false): number {
-    const place = this.#count % this.#length;
+    const place = this.#place;
     const word = place * wordsPerRecord;
     const number = place * numbersPerRecord;
-    const { values } = this;
+    const words = this.#words, { values } = this;
     // From here on until `end`, this is not a record.
-    this.#words[word + recordPlaces.low / 4] = 0;
-    this.#words[word + recordPlaces.high / 4] = 0;
-    this.#halfWords[word * 2 + recordPlaces.kind / 2] = kind;
-    this.#recordBytes[word * 4 + recordPlaces.device] = device;
-    this.#recordBytes[word * 4 + recordPlaces.hasThrown] = hasThrown ? 1 : 0;
-    this.#words[word + recordPlaces.site / 4] = this.#hasSites ? this.#site() : 0;
+    words[word + recordPlaces.low / 4] = 0;
+    words[word + recordPlaces.high / 4] = 0;
+    // The kind has two bytes, and the next two fields have one each.
+    words[word + recordPlaces.kind / 4] = kind | (device & 255) << 16 | (hasThrown ? 1 << 24 : 0);
+    words[word + recordPlaces.site / 4] = this.#hasSites ? this.#site() : 0;
     values[number + recordPlaces.begin / 8] = begin;
-    values[number + recordPlaces.duration / 8] = Math.max(0, end - begin);
+    values[number + recordPlaces.duration / 8] = end > begin ? end - begin : 0;
     return number + numbersBeforeValues;
   }
 
@@ -164,11 +162,14 @@ export class TraceRecorder {
 
   /** Ends the writing of an event. */
   end(): void {
-    const word = this.#count % this.#length * wordsPerRecord;
-    const count = ++this.#count;
-    this.#words[word + recordPlaces.high / 4] = Math.floor(count / 2 ** 32);
+    const place = this.#place, words = this.#words;
+    const word = place * wordsPerRecord;
+    const low = this.#low = (this.#low + 1) >>> 0;
+    if (low === 0) this.#high++;
+    this.#place = place + 1 === this.#length ? 0 : place + 1;
+    words[word + recordPlaces.high / 4] = this.#high;
     // An atomic store comes after all stores before it, also for a process that reads at the same time.
-    Atomics.store(this.#words, word + recordPlaces.low / 4, count >>> 0);
+    Atomics.store(words, word + recordPlaces.low / 4, low);
   }
 
   /** Writes a range of the program, which began at `begin` and ends now. */

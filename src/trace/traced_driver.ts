@@ -155,32 +155,73 @@ function overridingCalls(driver: Driver, recorder: TraceRecorder, times: WorkTim
 }
 
 function recordCalls(driver: Driver, recorder: TraceRecorder, name: PropertyKey, method: DriverMethod): DriverMethod {
-  const { names, sources, takesDevice } = describe(name);
+  const { names, places, properties, takesDevice } = describe(name);
   const { values, handles, now } = recorder;
-  const call = method.bind(driver);
-  const count = sources.length;
-  /** Whether each value is a bigint. Known from the first call on, and 0 stands for one that is not then. */
-  let areHandles: boolean[] | undefined;
+  const count = places.length;
+  /** Which values are bigints, one bit for each. Known from the first call on, and 0 stands for one that is not then. */
+  let handleMask = 0;
   let kind = 0;
+  const defineKind = (call: readonly unknown[]): void => {
+    const found = places.map((place, index) => propertyOf(call[place], properties[index]!));
+    const handles = [...found.keys()].filter((index) => typeof found[index] === "bigint");
+    handleMask = handles.reduce((mask, index) => mask | 1 << index, 0);
+    kind = recorder.kind({ name: String(name), values: names, handles });
+  };
   // Written out instead of with arrays, which would be allocated for each call.
-  const record = (begin: number, hasThrown: boolean, ...[a, b, c, d, e, f, g, result]: Call): void => {
-    if (areHandles === undefined) {
-      areHandles = sources.map((source) => typeof source(a, b, c, d, e, f, g, result) === "bigint");
-      const handles = [...areHandles.keys()].filter((index) => areHandles![index]);
-      kind = recorder.kind({ name: String(name), values: names, handles });
-    }
-    const at = recorder.begin(kind, takesDevice ? a as number : noDeviceByte, begin, hasThrown);
+  const record = (
+    begin: number,
+    end: number,
+    hasThrown: boolean,
+    a: unknown,
+    b: unknown,
+    c: unknown,
+    d: unknown,
+    e: unknown,
+    f: unknown,
+    g: unknown,
+    result: unknown,
+  ): void => {
+    if (kind === 0) defineKind([a, b, c, d, e, f, g, result]);
+    const at = recorder.beginTimed(kind, takesDevice ? a as number : noDeviceByte, begin, end, hasThrown);
     for (let index = 0; index < count; index++) {
-      const value = sources[index]!(a, b, c, d, e, f, g, result);
-      if (!areHandles[index]) values[at + index] = Number(value);
+      let value: unknown;
+      switch (places[index]) {
+        case 0:
+          value = a;
+          break;
+        case 1:
+          value = b;
+          break;
+        case 2:
+          value = c;
+          break;
+        case 3:
+          value = d;
+          break;
+        case 4:
+          value = e;
+          break;
+        case 5:
+          value = f;
+          break;
+        case 6:
+          value = g;
+          break;
+        default:
+          value = result;
+      }
+      if (typeof value === "object") value = propertyOf(value, properties[index]!);
+      if ((handleMask >> index & 1) === 0) values[at + index] = typeof value === "number" ? value : Number(value);
       else handles[at + index] = typeof value === "bigint" ? value : 0n;
     }
     recorder.end();
   };
   if (recordedIfTrue.has(name)) {
     return (a, b, c) => {
-      const result = call(a, b, c);
-      if (result === true) record(now(), false, a, b, c, undefined, undefined, undefined, undefined, result);
+      const result = method.call(driver, a, b, c);
+      if (result !== true) return result;
+      const time = now();
+      record(time, time, false, a, b, c, undefined, undefined, undefined, undefined, result);
       return result;
     };
   }
@@ -188,55 +229,46 @@ function recordCalls(driver: Driver, recorder: TraceRecorder, name: PropertyKey,
     const begin = now();
     let result: unknown;
     try {
-      result = call(a, b, c, d, e, f, g);
+      result = method.call(driver, a, b, c, d, e, f, g);
     } catch (error) {
-      record(begin, true, a, b, c, d, e, f, g, undefined);
+      record(begin, now(), true, a, b, c, d, e, f, g, undefined);
       throw error;
     }
-    record(begin, false, a, b, c, d, e, f, g, result);
+    record(begin, now(), false, a, b, c, d, e, f, g, result);
     return result;
   };
 }
 
-/** The parameters of `record`: the arguments of a call, and its result. */
-type Call = [a: unknown, b: unknown, c: unknown, d: unknown, e: unknown, f: unknown, g: unknown, result: unknown];
-/** Returns the value to record of a call. */
-type Source = (...call: Call) => unknown;
+/** The place of a call's result, after its arguments. */
+const placeOfResult = 7;
 
-/** Each argument of a call. */
-const sourceOfArgument: readonly Source[] = [
-  (a) => a,
-  (_a, b) => b,
-  (_a, _b, c) => c,
-  (_a, _b, _c, d) => d,
-  (_a, _b, _c, _d, e) => e,
-  (_a, _b, _c, _d, _e, f) => f,
-  (_a, _b, _c, _d, _e, _f, g) => g,
-];
-const sourceOfResult: Source = (_a, _b, _c, _d, _e, _f, _g, result) => result;
+/** Returns a property of an argument; the argument itself if `property` is empty. */
+function propertyOf(value: unknown, property: string): unknown {
+  if (property === "") return value;
+  // Named, because engines find a property whose name varies slowly.
+  if (property === "byteLength") return (value as ArrayBufferView | undefined)?.byteLength;
+  return (value as Record<string, unknown> | undefined)?.[property];
+}
 
-/** Returns the values that are recorded of a call. */
-function describe(name: PropertyKey): { names: string[]; sources: Source[]; takesDevice: boolean } {
+/** Returns the places of the values that are recorded of a call, and which properties of what is there. */
+function describe(
+  name: PropertyKey,
+): { names: string[]; places: number[]; properties: string[]; takesDevice: boolean } {
   const { stream } = effectsOf(name);
   // A call that names a stream by an argument has the device as its first one.
   const unlisted = typeof stream === "number" ? `device${" -".repeat(stream - 1)} stream` : "";
   const listed = Object.hasOwn(recordedValues, name) ? recordedValues[name as CallName]! : unlisted;
-  const names: string[] = [], sources: Source[] = [];
+  const names: string[] = [], places: number[] = [], properties: string[] = [];
   let takesDevice = false;
   for (const [index, word] of listed.split(" ").entries()) {
     if (word === "device") takesDevice = true;
     if (word === "device" || word === "-" || word === "") continue;
-    const isResult = word.startsWith("->");
-    const [argument, property] = word.replace("->", "").split(".");
+    const [argument, property = ""] = word.replace("->", "").split(".");
     names.push(property === "byteLength" || property === "length" ? property : argument!);
-    const source = isResult ? sourceOfResult : sourceOfArgument[index]!;
-    sources.push(
-      property === undefined ? source : (...call) => {
-        return (source(...call) as Record<string, unknown> | undefined)?.[property];
-      },
-    );
+    places.push(word.startsWith("->") ? placeOfResult : index);
+    properties.push(property);
   }
-  return { names, sources, takesDevice };
+  return { names, places, properties, takesDevice };
 }
 
 /** Launches are the most frequent calls, so what is recorded of them is written out. */

@@ -2,6 +2,7 @@ import { assert, assertEquals, assertMatch } from "@std/assert";
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { shimRefusal } from "../../ffi/native/shim/shim.ts";
 import { joinTraces } from "../../src/trace/joined_trace.ts";
+import { encodePerfetto } from "../../src/trace/perfetto.ts";
 import { readTrace, type Trace } from "../../src/trace/read_trace.ts";
 import { startScript } from "../support/child_process.ts";
 import { inFolder } from "../support/folders.ts";
@@ -87,6 +88,16 @@ test("the traces of a producer and two consumers are one trace, where each frame
       );
     }
   }));
+
+test("slices of the same time are one within another, also if their duration is 0", () => {
+  const track = { name: "calls" };
+  const items = [0, 0, 50, 100, 50].map((duration) => ({ track, begin: 100, duration, name: "slice" }));
+  const before = [0, 20, 100].map((begin) => ({ track, begin, duration: 100 - begin, name: "slice" }));
+  const [file] = encodePerfetto([...items, ...before]);
+  const events = decodePerfetto(file!);
+  assertEquals(events.length, 16);
+  assert(areNested(events));
+});
 
 test(
   "clocks that differ are found by messages that arrive before they were sent",
