@@ -64,9 +64,14 @@ export class NotATraceError extends Error {
  * Reads a trace file.
  *
  * @param file the file's name, for messages
+ * @param options `most`: the maximum number of events to read, the newest ones
  * @throws {NotATraceError} If the bytes are not a trace
  */
-export function readTrace(file: string, bytes: Uint8Array<ArrayBuffer>): Trace {
+export function readTrace(
+  file: string,
+  bytes: Uint8Array<ArrayBuffer>,
+  { most = Infinity }: { readonly most?: number } = {},
+): Trace {
   const refuse = (why: string): never => {
     throw new NotATraceError(`Cannot read ${shown(file)} as a trace: ${why}`);
   };
@@ -91,8 +96,9 @@ export function readTrace(file: string, bytes: Uint8Array<ArrayBuffer>): Trace {
   const names = readNames(bytes.subarray(namesOffset, namesOffset + namesByteLength));
   if (names.process === undefined) return refuse("it does not name its process");
   const events: TraceEvent[] = [];
+  const after = Math.max(0, lastNumber(view, ringOffset, ringLength) - most);
   for (let place = 0; place < ringLength; place++) {
-    const event = readRecord(view, { place, ringOffset, ringLength }, names);
+    const event = readRecord(view, { place, ringOffset, ringLength, after }, names);
     if (event !== undefined) events.push(event);
   }
   events.sort((a, b) => a.number - b.number);
@@ -159,15 +165,36 @@ function parsed(text: string): Record<string, unknown> | undefined {
   }
 }
 
-/** Reads the record at a place of the ring. Returns undefined if there is none. */
+/** Returns the largest number of a record in the ring; 0 if there is none. */
+function lastNumber(view: DataView, ringOffset: number, ringLength: number): number {
+  let last = 0;
+  for (let place = 0; place < ringLength; place++) {
+    const number = numberAt(view, ringOffset + place * recordByteLength);
+    if ((number - 1) % ringLength === place) last = Math.max(last, number);
+  }
+  return last;
+}
+
+/** Returns the number of the record at an offset; 0 if there is none. */
+function numberAt(view: DataView, at: number): number {
+  const number = view.getUint32(at + recordPlaces.high, true) * 2 ** 32 + view.getUint32(at + recordPlaces.low, true);
+  return number > Number.MAX_SAFE_INTEGER ? 0 : number;
+}
+
+/** Reads the record at a place of the ring. Returns undefined if there is none, or if its number is at most `after`. */
 function readRecord(
   view: DataView,
-  { place, ringOffset, ringLength }: { place: number; ringOffset: number; ringLength: number },
+  { place, ringOffset, ringLength, after }: {
+    place: number;
+    ringOffset: number;
+    ringLength: number;
+    after: number;
+  },
   { kinds, texts }: Names,
 ): TraceEvent | undefined {
   const at = ringOffset + place * recordByteLength;
-  const number = view.getUint32(at + recordPlaces.high, true) * 2 ** 32 + view.getUint32(at + recordPlaces.low, true);
-  if (number === 0 || number > Number.MAX_SAFE_INTEGER || (number - 1) % ringLength !== place) return undefined;
+  const number = numberAt(view, at);
+  if (number <= after || (number - 1) % ringLength !== place) return undefined;
   const kind = kinds.get(view.getUint16(at + recordPlaces.kind, true));
   const begin = view.getFloat64(at + recordPlaces.begin, true);
   const duration = view.getFloat64(at + recordPlaces.duration, true);

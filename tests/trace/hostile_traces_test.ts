@@ -31,6 +31,8 @@ test("an event that is being written is not an event, and those around it are", 
   // Event 21 overwrites event 5.
   assertEquals(events.map(({ number }) => number), Array.from({ length: 15 }, (_, index) => index + 6));
   assertEquals(replaced, 4);
+  // The newest three numbers, of which the last is being written.
+  assertEquals(readTrace("t", bytes, { most: 3 }).events.map(({ number }) => number), [18, 19, 20]);
 });
 
 test("names for which there is no room are counted, and cost no event", () => {
