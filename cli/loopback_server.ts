@@ -97,6 +97,8 @@ export async function serveLoopback(
         `content-type: ${type}`,
         `content-length: ${bytes.length}`,
         "connection: close",
+        "cross-origin-resource-policy: same-origin",
+        "x-content-type-options: nosniff",
         ...status === 405 ? ["allow: GET"] : [],
         ...Object.entries(headers).map(([name, value]) => `${name}: ${value}`),
       ];

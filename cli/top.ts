@@ -30,6 +30,7 @@ Options:
   --count N       end after this many samples
   --web PORT      serve a page with pictures over time at this port of 127.0.0.1, until interrupted; 0 for any that is
                   free. The URL, which is printed, has a random token: who knows it may see the page
+  --trace FILE... show the last seconds of what processes have recorded with POOLPASS_TRACE=FILE on the page
 ${connectionHelp}
   --json          print each sample as a JSON object in a line
 
@@ -43,6 +44,7 @@ const options = {
   interval: { type: "string" },
   count: { type: "string" },
   web: { type: "string" },
+  trace: { type: "strings" },
   json: { type: "boolean" },
 } as const;
 
@@ -61,10 +63,13 @@ interface Sampling {
 
 async function run(args: readonly string[], terminal: Terminal): Promise<number> {
   const { files, values } = readOptions(args, options);
-  const path = onlyPath(files);
+  const port = values.web === undefined ? undefined : readPort(values.web);
+  // A shell replaces --trace *.trace by several names, of which the option takes the first.
+  const [traces, rest] = values.trace.length === 0 ? [[], files] : [[...values.trace, ...files.slice(1)], [files[0]!]];
+  const path = onlyPath(rest);
   const interval = numberOf(values.interval, { name: "interval", otherwise: 1, least: 0.1 }) * 1000;
   const count = numberOf(values.count, { name: "count", otherwise: Infinity, least: 1 });
-  const port = values.web === undefined ? undefined : readPort(values.web);
+  if (port === undefined && traces.length > 0) throw new UsageError("The option --trace is for the page of --web");
   if (port !== undefined && (values.json || values.count !== undefined)) {
     throw new UsageError("The option --web serves a page: --json and --count are for lines");
   }
@@ -75,7 +80,7 @@ async function run(args: readonly string[], terminal: Terminal): Promise<number>
   // If the first sample fails, exit, because the path may be mistyped. If a later one fails, try again.
   const first = await sampler.next();
   if (port !== undefined) {
-    await using server = await servePage(port, { sampler, path, interval });
+    await using server = await servePage(port, { sampler, path, interval, traces });
     terminal.print(`Showing ${printable(path)} at ${server.url}`);
     await interrupted(signal);
   } else if (terminal.isInteractive === true && isTerminal() && !values.json) {

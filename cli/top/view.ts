@@ -4,10 +4,10 @@
  * @module
  */
 import type { ConsumerStatistics } from "../../mod.ts";
-import { cellsOf, columnsWith } from "../status/cells.ts";
+import { type CellOptions, cellsOf, columnsWith } from "../status/cells.ts";
 import { lagOf, type Row, rowsOf } from "../status/rows.ts";
 import { summaryOf } from "../status/summary.ts";
-import { cutTo, formatTable, printable } from "../status/table.ts";
+import { type Column, cutTo, formatTable, printable } from "../status/table.ts";
 import { formatBytes, formatCount, formatRate } from "../status/units.ts";
 import type { Sample } from "./sampler.ts";
 
@@ -45,7 +45,8 @@ export interface ViewLine {
   readonly isHeading?: boolean;
 }
 
-const columns = columnsWith([
+/** The columns of the table, with the rates of channels. */
+export const columns: readonly Column[] = columnsWith([
   { name: "frames/s", align: "right" },
   { name: "bytes/s", align: "right" },
   { name: "dropped/s", align: "right" },
@@ -119,13 +120,15 @@ function totalsOf({ channels, status }: Sample): string[] {
 }
 
 function tableOf(sample: Sample, state: ViewState): string[] {
-  const { status, time: now, listenerPid } = sample;
-  const isSameNamespace = status.pid === listenerPid;
-  const numbersOf = (row: Row, consumer?: ConsumerStatistics) => numbersIn(sample, row, consumer);
-  const cells = sortedRows(sample, state).flatMap((row) =>
-    cellsOf(row, { isSameNamespace, now, numbersOf, isShort: !state.hasHolders })
-  );
+  const cells = sortedRows(sample, state).flatMap((row) => cellsIn(sample, row, { isShort: !state.hasHolders }));
   return formatTable(columns, cells);
+}
+
+/** Returns the table lines of a row of a sample. */
+export function cellsIn(sample: Sample, row: Row, options: Pick<CellOptions, "isShort">): string[][] {
+  const { status, time: now, listenerPid } = sample;
+  const numbersOf = (row: Row, consumer?: ConsumerStatistics) => numbersIn(sample, row, consumer);
+  return cellsOf(row, { isSameNamespace: status.pid === listenerPid, now, numbersOf, ...options });
 }
 
 /** Returns the cells with the rates and the lag of a channel, or of one of its consumers. */

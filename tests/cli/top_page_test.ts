@@ -1,17 +1,32 @@
 /** The server of the page of `poolpass top --web`. The page itself: top_page_in_browser_test.ts. */
 import { assert, assertEquals, assertMatch, assertNotEquals, assertStringIncludes } from "@std/assert";
-import { readFileSync } from "node:fs";
+import { readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
+import { connect } from "node:net";
 import type { Sample } from "../../cli/top/sampler.ts";
-import { type PageServer, servePage } from "../../cli/top/web/serve_page.ts";
+import { type PageOptions, type PageServer, servePage } from "../../cli/top/web/serve_page.ts";
+import { ChangeLog } from "../../cli/top/web/change_log.ts";
 import type { PageState } from "../../cli/top/web/page_state.ts";
-import { SharingError } from "../../mod.ts";
+import { type ExporterStatus, type ListenerStatus, SharingError } from "../../mod.ts";
+import { traceByteLength, TraceRecorder } from "../../src/trace/trace_recorder.ts";
+import { inFolder } from "../support/folders.ts";
 import { poolpass, startPoolpass } from "../support/poolpass.ts";
 import { test } from "../support/test.ts";
 import { ask, say } from "./loopback.ts";
-import { sharedFramesTest, statusWhen, until } from "./shared_frames.ts";
-import { exporterStatus, now } from "./statuses.ts";
+import { patience, sharedFramesTest, statusWhen, until } from "./shared_frames.ts";
+import { channelOf, exporterStatus, now, storeStatus } from "./statuses.ts";
 
 const rates = { framesPerSecond: 60, bytesPerSecond: 60 * 2 ** 20, droppedPerSecond: 0.5 };
+
+function sampleOf(status: ListenerStatus): Sample {
+  const channels = status.kind === "exporter" ? status.statistics.channels : [];
+  return {
+    status,
+    time: now,
+    channels: new Map(channels.map(({ name }) => [name, rates])),
+    consumers: new Map(channels.flatMap(({ consumers }) => consumers.map((consumer) => [consumer, rates]))),
+    listenerPid: 0,
+  };
+}
 
 /** Samples of a listener that does not exist. */
 class Samples {
@@ -19,15 +34,7 @@ class Samples {
   closed = 0;
   next(): Promise<Sample> {
     this.taken++;
-    const status = exporterStatus();
-    const [consumer] = status.statistics.channels[0]!.consumers;
-    return Promise.resolve({
-      status,
-      time: now,
-      channels: new Map([["frames", rates]]),
-      consumers: new Map([[consumer!, rates]]),
-      listenerPid: 0,
-    });
+    return Promise.resolve(sampleOf(exporterStatus()));
   }
   [Symbol.asyncDispose](): Promise<void> {
     this.closed++;
@@ -35,7 +42,7 @@ class Samples {
   }
 }
 
-function serve(sampler = new Samples(), options: { interval?: number; timeout?: number } = {}): Promise<PageServer> {
+function serve(sampler = new Samples(), options: Partial<PageOptions> = {}): Promise<PageServer> {
   return servePage(0, { sampler, path: "/run/frames.sock", interval: 60_000, ...options });
 }
 
@@ -106,13 +113,190 @@ test("browsers share samples: one in an interval, and none when nobody watches",
   assertEquals(samples.taken, 0);
   const answers = await Promise.all(Array.from({ length: 100 }, () => ask(`${server.url}state`)));
   assertEquals([...new Set(answers.map(({ status, body }) => `${status} ${body}`))].length, 1);
-  const state = JSON.parse(answers[0]!.body) as PageState;
-  assertEquals([samples.taken, state.rows.map(({ name }) => name)], [1, ["frames", "weights", "\\x1b[31mold\\x0a"]]);
-  assertEquals(state.processes, [
-    { pid: 102, byteLength: 4 * 2 ** 20, command: "" },
-    { pid: 101, byteLength: 1024, command: "" },
-    { pid: 0, byteLength: 1024, command: "" },
+  assertEquals(samples.taken, 1);
+  const { summary, columns, lines, omitted, series } = JSON.parse(answers[0]!.body) as PageState;
+  assertMatch(summary[0]!, /^Exporter at \/run\/frames\.sock: a process elsewhere/);
+  const named = lines.map((line) => columns.map(({ name }, index) => [name, line[index]] as const));
+  const table = named.map((line) => Object.fromEntries(line.filter(([, text]) => text !== "")));
+  const made = { kind: "buffer", size: "1.0 KiB", made: "60 min ago" };
+  assertEquals(table, [
+    { ...made, name: "frames", kind: "channel", size: "4.0 MiB", ...ratesOf("60.0"), "bytes/s": "60.0 MiB" },
+    { ...ratesOf("60.0"), process: "102", user: "1000", holds: "held, 2 frames", since: "90 s ago" },
+    { ...made, name: "weights" },
+    { process: "101", user: "1000", holds: "held 2 times", since: "90 s ago" },
+    { process: "elsewhere", user: "1000", holds: "quarantined", since: "90 s ago" },
+    { name: "\\x1b[31mold\\x0a", kind: "pool", state: "withdrawn", made: "60 min ago" },
   ]);
+  assertEquals([omitted, series], [0, {
+    rows: [["frames", 4 * 2 ** 20], ["weights", 1024]],
+    processes: [["process 102", 4 * 2 ** 20], ["process 101", 1024], ["elsewhere", 1024]],
+    frames: [["frames", 60]],
+    dropped: [["frames", 0.5]],
+    lag: [["frames", 3]],
+  }]);
+});
+
+/** The cells of a channel's rates. */
+function ratesOf(frames: string): Record<string, string> {
+  return { "frames/s": frames, "dropped/s": "0.5", lag: "3" };
+}
+
+test("a store's generations are shown with their readers and their writer", async () => {
+  const samples = new Samples();
+  samples.next = () => Promise.resolve(sampleOf(storeStatus));
+  await using server = await serve(samples);
+  const { columns, lines, omitted, series } = JSON.parse((await ask(`${server.url}state`)).body) as PageState;
+  const generation = columns.findIndex(({ name }) => name === "generation");
+  const holds = columns.findIndex(({ name }) => name === "holds");
+  assertEquals(lines.map((line) => [line[0], line[generation], line[holds]]), [
+    ["llama/漢字", "2", "writes"],
+    ["llama/漢字", "1", ""],
+    ["", "", "reads"],
+    ["", "", "reads"],
+  ]);
+  assertEquals(omitted, 2);
+  assertEquals(series.rows, [["llama/漢字, generation 2", 2 ** 31], ["llama/漢字, generation 1", 2 ** 30]]);
+  assertEquals(series.processes.map(([name]) => name), ["process 201", "process 202", "process 203"]);
+});
+
+test("a state is small, however much a listener shares", async () => {
+  const status = exporterStatus();
+  const [offer] = status.offers;
+  const holders = Array.from({ length: 1000 }, (_, index) => ({ ...offer!.holders[0]!, pid: 1000 + index }));
+  const offers = Array.from({ length: 5000 }, (_, index) => ({
+    ...offer!,
+    name: `${index} ${"é".repeat(120)}`,
+    byteLength: 1 + index,
+    holders: index === 4999 ? holders : [],
+  }));
+  const samples = new Samples();
+  samples.next = () => Promise.resolve(sampleOf({ ...status, offers }));
+  await using server = await serve(samples);
+  const { body } = await ask(`${server.url}state`);
+  const { lines, omitted, series } = JSON.parse(body) as PageState;
+  assertEquals([lines.length, omitted, series.rows.length, series.processes.length], [251, 4800, 50, 50]);
+  assert(lines[51]!.includes("950 more"), lines[51]!.join());
+  assert(body.length < 2 ** 17, `${body.length} characters`);
+});
+
+test("the log has what was shared, withdrawn, held and released", () => {
+  const log = new ChangeLog();
+  const status = exporterStatus();
+  const withOffers = (...offers: ExporterStatus["offers"]) => log.addSample(sampleOf({ ...status, offers }));
+  const [weights, frames] = status.offers;
+  withOffers(weights!);
+  assertEquals(log.changes, [], "the first sample is no change");
+  withOffers(weights!, frames!);
+  log.addSample({ ...sampleOf({ ...status, offers: [weights!, frames!] }), channels: new Map() });
+  withOffers(weights!, frames!);
+  withOffers({ ...weights!, isWithdrawn: true, holders: weights!.holders.slice(1) }, frames!);
+  withOffers({ ...weights!, since: now }, frames!);
+  log.addProblem("It is gone");
+  log.addProblem("It is gone");
+  log.addSample(sampleOf({ ...status, offers: [], pid: 5 }));
+  assertEquals(log.changes.map(({ text }) => text).reverse(), [
+    "channel frames is new, 4.0 MiB",
+    "channel frames: held by process 102",
+    "channel frames no longer drops frames",
+    "channel frames drops frames",
+    "buffer weights is withdrawn",
+    "buffer weights: no longer held by process 101",
+    "buffer weights is gone",
+    "buffer weights is new, 1.0 KiB",
+    "buffer weights: held 2 times by process 101",
+    "buffer weights: quarantined by elsewhere",
+    "It is gone",
+    "It answers again",
+    "Another process listens",
+  ]);
+  for (let index = 0; index < 300; index++) log.addProblem(`Problem ${index}`);
+  assertEquals([log.changes.length, log.changes[0]!.text], [100, "Problem 299"]);
+});
+
+test("the trace is drawn once for all browsers; why it cannot be is drawn, too", () =>
+  inFolder(async (folder) => {
+    const bytes = new Uint8Array(traceByteLength(16));
+    const process = { pid: 7, thread: 0, runtime: "deno", program: "p", driver: "software", began: 1 };
+    let time = 0;
+    const recorder = new TraceRecorder(bytes, 16, { ...process, beganMonotonic: 0 }, () => time += 1e9);
+    const kind = recorder.kind({ name: "<b>call", values: [] });
+    const file = `${folder}/7.trace`;
+    const strips = async (...files: string[]): Promise<string[]> => {
+      await using server = await serve(new Samples(), { traces: files });
+      const { status, type, headers, body } = await ask(`${server.url}trace.svg`);
+      assertEquals([status, type], [200, "image/svg+xml"]);
+      assertMatch(
+        String(headers["content-security-policy"]),
+        /^default-src 'none'; style-src 'unsafe-inline'; sandbox$/,
+      );
+      // Read at most once in a while.
+      rmSync(file, { force: true });
+      return [body, (await ask(`${server.url}trace.svg`)).body];
+    };
+    assertStringIncludes((await strips(file))[0]!, "no such file");
+    writeFileSync(file, bytes);
+    assertStringIncludes((await strips(file))[0]!, "Nothing is recorded yet");
+    for (let index = 0; index < 12; index++) recorder.instant(kind);
+    writeFileSync(file, bytes);
+    const [first, second] = await strips(file);
+    assertEquals(first, second);
+    assertEquals(first!.match(/&#60;b&#62;call/g)?.length, 6, "those of the last five seconds");
+    writeFileSync(file, "");
+    truncateSync(file, 2 ** 30);
+    assertStringIncludes((await strips(file))[0]!, "it has 1.0 GiB, and the page reads at most 64.0 MiB");
+  }));
+
+for (const [title, held, said] of [["silent", 300, "GET /"], ["slow", 200, undefined]] as const) {
+  test(`${title} connections hold up no browser`, async () => {
+    const samples = new Samples();
+    // What a connection is sent is more than a socket buffers.
+    const name = "x".repeat(2 ** 20);
+    samples.next = () => Promise.resolve(sampleOf(exporterStatus(channelOf(name))));
+    await using server = await serve(samples);
+    const { pathname, port } = new URL(server.url);
+    const text = said ?? `GET ${pathname}state HTTP/1.1\r\nhost: localhost\r\n\r\n`;
+    const sockets = Array.from({ length: held }, () => connect(Number(port), "127.0.0.1"));
+    try {
+      await Promise.all(sockets.map((socket) =>
+        new Promise<void>((resolve) => {
+          socket.on("error", () => resolve()).on("connect", () => socket.pause().write(text, () => resolve()));
+        })
+      ));
+      // The answers to those before may be larger together than what is sent at the same time: a browser asks again.
+      const since = performance.now();
+      let answer = await ask(`${server.url}state`).catch(() => undefined);
+      while (answer === undefined && performance.now() - since < patience) {
+        answer = await ask(`${server.url}state`).catch(() => undefined);
+      }
+      assertStringIncludes(answer?.body ?? "", name);
+    } finally {
+      for (const socket of sockets) socket.destroy();
+    }
+  });
+}
+
+test("connections end by themselves", async () => {
+  await using server = await serve(new Samples(), { timeout: 300 });
+  assertEquals(await Promise.all(["", "GET / HT"].map((text) => say(server.url, text))), ["", ""]);
+});
+
+test("browsers that vanish within a request or an answer leave nothing", async () => {
+  const samples = new Samples();
+  const waiting = Promise.withResolvers<void>();
+  const next = samples.next.bind(samples);
+  samples.next = () => waiting.promise.then(next);
+  await using server = await serve(samples);
+  const { pathname, port } = new URL(server.url);
+  const request = `GET ${pathname}state HTTP/1.1\r\nhost: localhost\r\n\r\n`;
+  for (const text of ["", "GET", request]) {
+    const socket = connect(Number(port), "127.0.0.1");
+    await new Promise((resolve) => socket.once("connect", resolve));
+    await new Promise<void>((resolve) => socket.write(text, () => resolve()));
+    socket.resetAndDestroy();
+  }
+  const answer = ask(`${server.url}state`);
+  waiting.resolve();
+  assertEquals((await answer).status, 200);
 });
 
 test("why there is no sample is told the page, and the next request tries again", async () => {
@@ -135,8 +319,7 @@ sharedFramesTest("top --web prints the URL of a page, and holds nothing while no
   const url = address.exec(top.output)![1]!;
   const state = JSON.parse((await ask(`${url}state`)).body) as PageState;
   assertMatch(state.summary[0]!, /^Exporter at /);
-  const weights = state.rows.find(({ name }) => name === "weights");
-  assertEquals([weights?.byteLength, weights?.holders.length], [4 * 2 ** 20, 1]);
+  assertEquals(state.series.processes.map(([, byteLength]) => byteLength), [4 * 2 ** 20]);
   // The one that prints this status.
   await statusWhen(path, ({ statistics: { operators } }) => operators === 1);
   assertStringIncludes((await ask(`${url}state`)).body, '"weights"');
@@ -148,6 +331,7 @@ test("top names what is wrong with the options of its page", async () => {
   const lists = "poolpass top --help lists the options";
   const wrong = [
     [["--web", "x"], 'The port is "x", and must be a number from 0 to 65535'],
+    [["--trace", "b"], "The option --trace is for the page of --web"],
     [["--web", "0", "--json"], "The option --web serves a page: --json and --count are for lines"],
   ] as const;
   for (const [options, message] of wrong) {

@@ -1,12 +1,14 @@
-import { type HolderRow, lagOf, type Row, rowsOf } from "../../status/rows.ts";
 import { commandOf } from "../../status/process_commands.ts";
+import { lagOf, type Row, rowsOf } from "../../status/rows.ts";
 import { summaryOf } from "../../status/summary.ts";
-import { printable } from "../../status/table.ts";
-import type { Rates, Sample } from "../sampler.ts";
+import { type Column, printable } from "../../status/table.ts";
+import type { Sample } from "../sampler.ts";
+import { cellsIn, columns } from "../view.ts";
+import type { Change } from "./change_log.ts";
 
-/** The maximum number of rows that a state lists: the largest. */
+/** The maximum number of rows in the table: the largest. */
 const maximumRows = 200;
-/** The maximum number of holders that a state lists of each row, and of processes that it lists. */
+/** The maximum number of holders of a row in the table, and of names in a series. */
 const maximumHolders = 50;
 
 /** What the page shows of a listener at one time. Text from other processes has no control characters. */
@@ -15,90 +17,85 @@ export interface PageState {
   readonly time: number;
   /** The lines that describe the listener. */
   readonly summary: readonly string[];
-  /** The process ID of the listener and when it began to listen: another listener at the path has others. */
-  readonly listener: string;
-  readonly rows: readonly PageRow[];
-  /** The processes that hold memory, those that hold the most first. */
-  readonly processes: readonly PageProcess[];
-  /** The rows that are not listed. */
-  readonly others: { readonly count: number; readonly byteLength: number };
+  /** The columns of the table that are not empty. */
+  readonly columns: readonly Column[];
+  /** The lines of the table: one for each offer, channel or entry, and for each of its holders. */
+  readonly lines: readonly (readonly string[])[];
+  /** The number of rows that are not in the table. */
+  readonly omitted: number;
+  /** The current values of the charts, by names. */
+  readonly series: Readonly<Record<SeriesName, Series>>;
+  /** The latest changes, the newest first. */
+  readonly log: readonly Change[];
 }
 
-/** An offer, a channel or an entry. */
-export interface PageRow extends Omit<Row, "channel" | "holders"> {
-  readonly rates?: Rates;
-  /** The largest lag of the channel's consumers, in frames. */
-  readonly lag?: number;
-  /** The numbers of the channel's slots. */
-  readonly slots?: { readonly count: number; readonly free: number; readonly quarantined: number };
-  readonly holders: readonly PageRowHolder[];
-  /** The number of holders, including those that are not listed. */
-  readonly holderCount: number;
-}
+/**
+ * The charts: the memory of offers and entries, the memory that each process holds, and of channels the frames and the
+ * dropped frames per second and the largest lag.
+ */
+export type SeriesName = "rows" | "processes" | "frames" | "dropped" | "lag";
 
-/** A process that holds a row's memory. */
-export interface PageRowHolder extends Omit<HolderRow, "consumer"> {
-  readonly rates?: Rates;
-  readonly lag?: number;
-  /** The number of frames that the process holds. */
-  readonly frames?: number;
-}
-
-/** A process, and how much memory it holds. */
-export interface PageProcess {
-  readonly pid: number;
-  /** The command line, if the process is visible here. */
-  readonly command: string;
-  /** The sum of the sizes of the rows that the process holds, in bytes. */
-  readonly byteLength: number;
-}
+/** Values by name. */
+export type Series = readonly (readonly [name: string, value: number])[];
 
 /** Converts a sample of the listener at a path to what the page shows. */
-export function pageStateOf(sample: Sample, path: string): PageState {
+export function pageStateOf(sample: Sample, path: string, log: readonly Change[]): PageState {
   const { status, time } = sample;
   const rows = [...rowsOf(status)].sort((a, b) => b.byteLength - a.byteLength);
-  const others = rows.slice(maximumRows);
+  const lines = rows.slice(0, maximumRows).flatMap((row) => linesOf(row, sample));
+  const shown = columns.map((_, index) => index).filter((index) => lines.some((line) => line[index] !== ""));
   return {
     time,
     summary: summaryOf({ ...sample, path, now: time }).map(printable),
-    listener: `${status.pid} ${status.statistics.since}`,
-    rows: rows.slice(0, maximumRows).map((row) => pageRowOf(row, sample)),
-    processes: processesOf(rows, status.pid === sample.listenerPid),
-    others: {
-      count: others.length + status.leftOut.rows,
-      byteLength: others.reduce((sum, { byteLength }) => sum + byteLength, 0),
-    },
+    columns: shown.map((index) => columns[index]!),
+    lines: lines.map((line) => shown.map((index) => line[index]!)),
+    omitted: Math.max(0, rows.length - maximumRows) + status.leftOut.rows,
+    series: seriesOf(rows, sample),
+    log,
   };
 }
 
-function pageRowOf({ channel, holders, ...row }: Row, { channels, consumers }: Sample): PageRow {
-  const rates = channels.get(row.name);
-  return {
-    ...row,
-    name: printable(row.name),
-    ...channel === undefined ? {} : {
-      ...rates === undefined ? {} : { rates },
-      lag: lagOf(channel),
-      slots: { count: channel.slots, free: channel.freeSlots, quarantined: channel.quarantinedSlots },
-    },
-    holders: holders.slice(0, maximumHolders).map(({ consumer, ...holder }) => ({
-      ...holder,
-      ...consumer === undefined ? {} : { rates: consumers.get(consumer), lag: consumer.lag, frames: consumer.held },
-    })),
-    holderCount: holders.length,
-  };
+function linesOf(row: Row, sample: Sample): string[][] {
+  const { holders } = row;
+  const lines = cellsIn(sample, { ...row, holders: holders.slice(0, maximumHolders) }, {});
+  const more = holders.length - maximumHolders;
+  const index = columns.findIndex(({ name }) => name === "holds");
+  return more <= 0 ? lines : [...lines, columns.map((_, column) => column === index ? `${more} more` : "")];
 }
 
-/** Returns the processes that hold the memory of rows. `isVisible`: whether their process IDs are valid here. */
-function processesOf(rows: readonly Row[], isVisible: boolean): PageProcess[] {
+function seriesOf(rows: readonly Row[], { status, channels, listenerPid }: Sample): PageState["series"] {
   const sizes = new Map<number, number>();
   for (const { holders, byteLength } of rows) {
     for (const pid of new Set(holders.map(({ pid }) => pid))) sizes.set(pid, (sizes.get(pid) ?? 0) + byteLength);
   }
-  const largest = [...sizes].sort(([, a], [, b]) => b - a).slice(0, maximumHolders);
-  return largest.map(([pid, byteLength]) => ({
-    pid,
-    byteLength,
-    command: isVisible ? printable(commandOf(pid)) : "",
-  }));
+  const isSameNamespace = status.pid === listenerPid;
+  const withChannel = rows.filter(({ channel }) => channel !== undefined).slice(0, maximumHolders);
+  const rated = withChannel.flatMap(({ name }) => {
+    const rates = channels.get(name);
+    return rates === undefined ? [] : [{ name: printable(name), rates }];
+  });
+  return {
+    rows: largest(rows.map((row) => [nameOfRow(row), row.byteLength])),
+    processes: largest([...sizes]).map(([pid, byteLength]) => [nameOfProcess(pid, isSameNamespace), byteLength]),
+    frames: rated.map(({ name, rates }) => [name, rates.framesPerSecond]),
+    dropped: rated.map(({ name, rates }) => [name, rates.droppedPerSecond]),
+    lag: withChannel.map(({ name, channel }) => [printable(name), lagOf(channel!)]),
+  };
+}
+
+/** Returns the largest values other than 0. */
+function largest<Key>(values: readonly (readonly [Key, number])[]): (readonly [Key, number])[] {
+  return values.filter(([, value]) => value > 0).sort(([, a], [, b]) => b - a).slice(0, maximumHolders);
+}
+
+/** Returns the name of an offer, or of the generation of an entry. */
+export function nameOfRow({ name, generation }: Pick<Row, "name" | "generation">): string {
+  return generation === undefined ? printable(name) : `${printable(name)}, generation ${generation}`;
+}
+
+/** Returns the name of a process. `isVisible`: whether its process ID is valid here. */
+export function nameOfProcess(pid: number, isVisible: boolean): string {
+  if (pid === 0) return "elsewhere";
+  const command = isVisible ? printable(commandOf(pid)) : "";
+  return command === "" ? `process ${pid}` : `process ${pid}, ${command}`;
 }

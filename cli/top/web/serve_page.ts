@@ -3,8 +3,10 @@ import { SharingError } from "../../../mod.ts";
 import { type ContentSource, serveLoopback } from "../../loopback_server.ts";
 import { printable } from "../../status/table.ts";
 import type { Sample } from "../sampler.ts";
+import { type Change, ChangeLog } from "./change_log.ts";
+import { drawStrip } from "./trace_strip.ts";
 import { Page } from "./page.js";
-import { pageStateOf } from "./page_state.ts";
+import { type PageState, pageStateOf } from "./page_state.ts";
 import { icon, pageDocument, style } from "./page_document.ts";
 
 /** The number of random bytes in the URL of a page. */
@@ -12,16 +14,23 @@ const tokenByteLength = 24;
 /** The number of intervals without a request, and the milliseconds after them, until the connection is closed. */
 const [idleIntervals, idlePause] = [3, 1000];
 
+/** The least time between two readings of traces in milliseconds. */
+const stripPause = 5000;
+
 const headers = {
   "cache-control": "no-store",
   "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; " +
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
   "cross-origin-opener-policy": "same-origin",
-  "cross-origin-resource-policy": "same-origin",
   // The token in the URL must not reach other sites.
   "referrer-policy": "no-referrer",
-  "x-content-type-options": "nosniff",
 } as const;
+
+/** Those of a picture, which has a style of its own and no script. */
+const stripHeaders = {
+  ...headers,
+  "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox",
+};
 
 /** Samples of a listener, such as a `Sampler`. Disposing closes the connection, and the next sample opens another. */
 export interface SampleSource extends AsyncDisposable {
@@ -35,6 +44,8 @@ export interface PageOptions {
   readonly path: string;
   /** The least time between two samples in milliseconds. */
   readonly interval: number;
+  /** The trace files that the page shows. */
+  readonly traces?: readonly string[];
   /** The maximum lifetime of a connection in milliseconds. */
   readonly timeout?: number;
 }
@@ -50,14 +61,19 @@ export interface PageServer extends AsyncDisposable {
  *
  * @param port the port; 0 for any free one
  */
-export async function servePage(port: number, { path, interval, timeout, sampler }: PageOptions): Promise<PageServer> {
-  const samples = new SharedSamples(sampler, { path, interval });
+export async function servePage(port: number, options: PageOptions): Promise<PageServer> {
+  const { interval, timeout, traces = [] } = options;
+  const settings = JSON.stringify({ interval, hasTrace: traces.length > 0 });
+  const samples = new Samples(options);
+  const state = atMostEvery(interval, () => samples.take());
+  const strip = atMostEvery(stripPause, () => drawStrip(traces));
   const sources: Readonly<Record<string, ContentSource>> = {
     "": fixed(pageDocument, "text/html; charset=utf-8"),
-    "page.js": fixed(`new (${Page})(document.body, ${interval});\n`, "text/javascript; charset=utf-8"),
+    "page.js": fixed(`new (${Page})(document.body, ${settings});\n`, "text/javascript; charset=utf-8"),
     "page.css": fixed(style, "text/css; charset=utf-8"),
     "icon.svg": fixed(icon, "image/svg+xml"),
-    "state": async () => ({ body: await samples.state(), type: "application/json", headers }),
+    "state": async () => ({ body: await state(), type: "application/json", headers }),
+    "trace.svg": async () => ({ body: await strip(), type: "image/svg+xml", headers: stripHeaders }),
   };
   const token = randomBytes(tokenByteLength).toString("base64url");
   const find = (path: string): ContentSource | undefined => {
@@ -74,35 +90,43 @@ export async function servePage(port: number, { path, interval, timeout, sampler
   };
 }
 
-/** Takes a sample when a browser asks for one, but no more than one in each interval, for all browsers together. */
-class SharedSamples implements AsyncDisposable {
+/** Takes samples for the browsers. */
+class Samples implements AsyncDisposable {
   readonly #sampler: SampleSource;
   readonly #path: string;
   readonly #interval: number;
-  #last: { readonly state: Uint8Array; readonly at: number } | undefined;
-  #next: Promise<Uint8Array> | undefined;
+  readonly #log = new ChangeLog();
+  #taking: Promise<Uint8Array> | undefined;
   #idleTimer: ReturnType<typeof setTimeout> | undefined;
 
-  constructor(sampler: SampleSource, { path, interval }: { readonly path: string; readonly interval: number }) {
+  constructor({ sampler, path, interval }: PageOptions) {
     this.#sampler = sampler;
     this.#path = path;
     this.#interval = interval;
     this.#closeWhenIdle();
   }
 
-  /** Returns the encoded state of the listener, of which all browsers in an interval receive the same bytes. */
-  async state(): Promise<Uint8Array> {
-    if (this.#last !== undefined && performance.now() - this.#last.at < this.#interval) return this.#last.state;
-    return await (this.#next ??= this.#take().finally(() => this.#next = undefined));
+  /** Takes a sample, and returns what the page shows of it, encoded. */
+  take(): Promise<Uint8Array> {
+    clearTimeout(this.#idleTimer);
+    return this.#taking = this.#state().then((state) => {
+      this.#closeWhenIdle();
+      return new TextEncoder().encode(JSON.stringify(state));
+    });
   }
 
-  async #take(): Promise<Uint8Array> {
-    clearTimeout(this.#idleTimer);
-    const at = performance.now();
-    const state = new TextEncoder().encode(JSON.stringify(await this.#sample()));
-    this.#last = { state, at };
-    this.#closeWhenIdle();
-    return state;
+  /** Returns the state, or why there is none. A browser would report any other answer than 200 as an error. */
+  async #state(): Promise<PageState | { readonly problem: string; readonly log: readonly Change[] }> {
+    try {
+      const sample = await this.#sampler.next();
+      this.#log.addSample(sample);
+      return pageStateOf(sample, this.#path, this.#log.changes);
+    } catch (error) {
+      if (!(error instanceof SharingError) && !(error instanceof DOMException)) throw error;
+      const problem = printable(error.message);
+      this.#log.addProblem(problem);
+      return { problem, log: this.#log.changes };
+    }
   }
 
   /** Closes the connection to the listener after a while without requests: nothing of it is held for nobody. */
@@ -111,21 +135,21 @@ class SharedSamples implements AsyncDisposable {
     this.#idleTimer = setTimeout(() => void this.#sampler[Symbol.asyncDispose](), pause);
   }
 
-  /** Returns the state, or why there is none. A browser would report any other answer than 200 as an error. */
-  async #sample(): Promise<unknown> {
-    try {
-      return pageStateOf(await this.#sampler.next(), this.#path);
-    } catch (error) {
-      if (!(error instanceof SharingError) && !(error instanceof DOMException)) throw error;
-      return { time: Date.now(), problem: printable(error.message) };
-    }
-  }
-
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.#next?.catch(() => {});
+    await this.#taking?.catch(() => {});
     clearTimeout(this.#idleTimer);
-    this.#last = undefined;
   }
+}
+
+/** Returns a function that calls `take` at most once in `interval` milliseconds: all calls get the latest result. */
+function atMostEvery<T>(interval: number, take: () => Promise<T>): () => Promise<T> {
+  let [at, isPending] = [-Infinity, false];
+  let latest: Promise<T> | undefined;
+  return () => {
+    if (latest !== undefined && (isPending || performance.now() - at < interval)) return latest;
+    [at, isPending] = [performance.now(), true];
+    return latest = take().finally(() => isPending = false);
+  };
 }
 
 function fixed(text: string, type: string): ContentSource {
