@@ -122,6 +122,11 @@ install_clang() { # as root, another compiler of CUDA C++, which needs the heade
   PATH="$PATH:/usr/lib/llvm-19/bin"
 }
 
+install_chromium() { # as root, the browser that shows the page of poolpass top
+  [ "$(id -u)" = 0 ] && ! command -v chromium >/dev/null || return 0
+  apt-get install -y -qq --no-install-recommends chromium >"$logs/chromium" 2>&1 || tail -n 5 "$logs/chromium"
+}
+
 install_packages() { # @std for Bun and Node; Deno finds it by import_map.json. It must be the files that deno.lock pins.
   npm install --no-save --no-package-lock --no-audit --no-fund --loglevel=error deno-std@1.4.0 &&
     grep -qF "$(grep -oE 'sha512-[^"]+' deno.lock)" node_modules/.package-lock.json ||
