@@ -231,6 +231,7 @@ const maximumLocalBytes = 512 * 1024;
 const maximumGangBytes = 3_000_000;
 /** The number of resume points above which `maximumGangBytes` applies. */
 const manyDivergencePoints = 1000;
+
 /** Options for compiling a module. */
 export interface CompilePtxOptions extends Partial<EmitOptions> {
   /** Replaces the instruction set of the software device. */

@@ -12,6 +12,7 @@ import type { CompiledInstruction, InstructionForm } from "../instructions/instr
 import { reversePostorder } from "../../../ptx/analysis/control_flow_graph.ts";
 import type { ResolvedOperand } from "../../../ptx/instructions/resolved_instruction.ts";
 import { PtxError } from "../../../ptx/syntax.ts";
+import { WarpFunctions } from "../tensor_cores/warp_functions.ts";
 import type { ResolvedFunction, ResolvedKernel } from "../typing/resolver.ts";
 import { type EmitOptions, FunctionEmitter, type SpaceSizes } from "./function_emitter.ts";
 
@@ -19,6 +20,7 @@ import { type EmitOptions, FunctionEmitter, type SpaceSizes } from "./function_e
 export class TrialEmission {
   readonly #sizes: SpaceSizes;
   readonly #options: EmitOptions;
+  readonly #functions = new WarpFunctions(0);
   /** The instructions that were emitted without an error, described by their operands, by form and modifiers. */
   readonly #emitted = new Map<InstructionForm, Map<CompiledInstruction["choices"], Set<string>>>();
   /** Numbers for the operands that are described by their identity. */
@@ -46,7 +48,7 @@ export class TrialEmission {
    * false for a kernel that can be compiled, because the control flow never reaches the instruction.
    */
   accepts({ kernel, callees }: ResolvedKernel): boolean {
-    const emitter = new FunctionEmitter(this.#sizes, this.#options);
+    const emitter = new FunctionEmitter(this.#sizes, this.#options, { functions: this.#functions });
     try {
       for (const resolved of [kernel, ...callees.values()]) {
         for (const item of resolved.items) if (item.kind === "instruction") this.#try(item, { resolved, emitter });
