@@ -6,7 +6,16 @@ import { test } from "node:test";
 import { allocate, load } from "../compiler_device.ts";
 import { isLong } from "../../support/test.ts";
 import { multiplyKernel, type ProductType, productTypes, randomElements } from "./kernels.ts";
-import { hashesOf, hashOf, type Recording, type RunProducts } from "./recording.ts";
+import {
+  chunkHashesOf,
+  chunks,
+  decodedHashes,
+  hashesOf,
+  hashOf,
+  type RecordedChunks,
+  type Recording,
+  type RunProducts,
+} from "./recording.ts";
 import { Random } from "./inputs.ts";
 import { formOf } from "./problems.ts";
 import { programOf } from "./program.ts";
@@ -34,6 +43,21 @@ test("products have the bits that an H200 has given", async () => {
       const found = await hashesOf(text, run, isLong ? { elements } : {});
       assertEquals(found.first, first, text);
       if (isLong) assertEquals(found.all, all, text);
+    }
+  }
+});
+
+test("a million elements of every form have the bits that an H200 has given", async () => {
+  const file = new URL("recorded_chunks.json", import.meta.url);
+  const { hashes } = JSON.parse(readFileSync(file, "utf8")) as RecordedChunks;
+  // Without the long run, some chunks of a few forms.
+  for (const [index, [text, encoded]] of Object.entries(hashes).entries()) {
+    if (!isLong && index % 40 !== 0) continue;
+    const expected = decodedHashes(encoded);
+    const which = isLong ? chunks : [chunks[index * 5 % chunks.length]!];
+    const found = await chunkHashesOf(text, run, which);
+    for (const [at, chunk] of which.entries()) {
+      assertEquals(found[at], expected[chunks.indexOf(chunk)], `${text}: ${chunk.kind} ${chunk.index}`);
     }
   }
 });
