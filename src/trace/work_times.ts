@@ -17,6 +17,8 @@ interface Pair {
   kind: number;
   /** The number of the name. */
   name: number;
+  /** The time of the call that enqueues the operation. */
+  time: number;
   /** The event with which `begin` is compared. */
   anchor: Anchor | undefined;
 }
@@ -163,7 +165,10 @@ export class WorkTimes {
     try {
       if (this.#driver.streamIsCapturing(device, stream)) return undefined;
       pair = this.#take(times);
-      if (pair !== undefined) this.#driver.eventRecord(device, pair.begin, stream);
+      if (pair !== undefined) {
+        this.#driver.eventRecord(device, pair.begin, stream);
+        pair.time = this.#recorder.now();
+      }
     } catch {
       if (pair !== undefined) this.#free(times, pair);
       pair = undefined;
@@ -199,7 +204,7 @@ export class WorkTimes {
         events.push(event);
         return event;
       };
-      free.push({ begin: create(), end: create(), kind: 0, name: 0, anchor: undefined });
+      free.push({ begin: create(), end: create(), kind: 0, name: 0, time: 0, anchor: undefined });
     }
     const anchor = times.clock.use();
     if (anchor === undefined) return undefined;
@@ -232,9 +237,10 @@ export class WorkTimes {
   #record({ device, clock, free }: DeviceTimes, queue: StreamTimes, pair: Pair): void {
     const { time, error } = clock.timeOf(pair.anchor!, pair.begin);
     const duration = this.#driver.eventElapsedTime(pair.begin, pair.end) * 1e6;
-    // The times have errors, and the work of a stream does not overlap.
-    const begin = Math.max(time, queue.lastEnd);
-    const end = queue.lastEnd = begin + Math.max(0, duration);
+    // If the stream was idle, the event was recorded before the call that enqueued the operation. The work of a stream
+    // does not overlap, although its times have errors.
+    const begin = Math.max(time, pair.time - error, queue.lastEnd);
+    const end = queue.lastEnd = Math.max(begin, time + duration);
     clock.release(pair.anchor!);
     free.push(pair);
     const recorder = this.#recorder;

@@ -6,6 +6,7 @@ import { shimRefusal } from "../../ffi/native/shim/shim.ts";
 import { CudaError, Exporter, MemorySnapshot, open } from "../../mod.ts";
 import { pickle } from "../../src/memory/snapshots/pickle.ts";
 import { startScript } from "../support/child_process.ts";
+import { testOnEachDriver } from "../support/drivers.ts";
 import { inFolder } from "../support/folders.ts";
 import { test } from "../support/test.ts";
 
@@ -128,6 +129,33 @@ test("a snapshot shows what is where: buffers, slabs and their blocks, and what 
   assertEquals(cuda.snapshot().pools.map(({ device }) => device).sort(), [0, 1]);
   assertStringIncludes(String(pool.snapshot()), "MemorySnapshot { 1 pool }");
 });
+
+testOnEachDriver(
+  "a snapshot has the bytes that CUDA has allocated from a pool, and has reserved for it",
+  async (cuda) => {
+    const gpu = cuda.device(0);
+    using stream = gpu.createStream();
+    using pool = gpu.createPool({ releaseThreshold: Infinity });
+    using allocator = pool.createCachingAllocator({ slabByteLength: 8 * mebibyte });
+    const check = (count: number): void => {
+      const { pools: [found] } = pool.snapshot();
+      const { used, reserved } = pool.usage();
+      assertEquals([found!.used, found!.reserved, found!.allocations.length], [used, reserved, count]);
+      assertEquals(found!.allocations.reduce((sum, { byteLength }) => sum + byteLength, 0), used);
+    };
+    check(0);
+    const buffers = [2, 4, 6, 32].map((size) => pool.allocate(size * mebibyte, stream));
+    check(4);
+    using _inSlab = allocator.allocate(1000, stream);
+    check(5);
+    for (const buffer of buffers.slice(1, 3)) buffer.free(stream);
+    await stream.finished();
+    check(3);
+    for (const buffer of [buffers[0]!, buffers[3]!]) buffer.free(stream);
+    await stream.finished();
+    check(1);
+  },
+);
 
 test("PyTorch's memory viewer finds a segment for each allocation, and all blocks within it", () => {
   using cuda = open({ driver: "software" });

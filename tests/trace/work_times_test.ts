@@ -41,7 +41,8 @@ for (const driver of driversUnderTest) {
       assert(duration >= Number(last - first) - resolution, `${duration} of ${last - first} ns`);
       const launch = launches[index]!;
       assertEquals([launch.values.stream, values.error! > 0], [values.stream, true]);
-      assert(begin >= launch.begin - values.error!, `${launch.begin - begin} ns before the launch`);
+      const early = launch.begin - (begin + duration);
+      assert(early <= values.error!, `${early} ns before the launch`);
       // The distance of two kernels is known by the same clock.
       const { begin: origin, values: { error } } = kernels[0]!;
       const distance = Number(first - stamps[0]!);
@@ -188,6 +189,15 @@ test("a program runs whatever call of its events fails, and all that exists is d
       if (name !== "eventDestroy") assertEquals(counting.open, {}, `${name} ${last}`);
     }
   }
+});
+
+test("an operation begins after the call that enqueues it, although the event before it is older", async () => {
+  const driver = software.open();
+  const measuring = intercept(driver, {
+    eventElapsedTime: (begin, end) => driver.eventElapsedTime(begin, end) - 60_000,
+  });
+  const { trace, work } = await recordWork(driver, fillOften(1), measuring);
+  for (const { begin, values } of work) assert(begin >= trace.process.beganMonotonic - values.error!);
 });
 
 test("operations of a stream do not overlap, however inexact their times are", async () => {
