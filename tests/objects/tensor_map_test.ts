@@ -90,6 +90,91 @@ testOnEachDriver("kernels load boxes of tensors of every dimension into shared m
   }
 });
 
+testOnEachDriver("kernels load and store slices of interleaved channels", async (cuda) => {
+  const gpu = cuda.device(0);
+  using pool = gpu.createPool();
+  using module = kernelsOf(gpu);
+  using shared = pool.allocate(sharedBytes);
+  // The sizes of the images are in CUDA's order: columns, rows, slices, images.
+  const [columns, rows, slices, images] = [12, 5, 3, 2] as const;
+  for (
+    const { interleave, swizzle, at: [x, y, slice, image] } of [
+      { interleave: "16B", at: [3, 1, 2, 0] },
+      { interleave: "32B", at: [-2, 3, 1, 1] },
+      { interleave: "16B", swizzle: "32B", at: [0, 0, 0, 0] },
+      { interleave: "32B", swizzle: "128B", at: [5, -1, 0, 0] },
+    ] as const
+  ) {
+    const bytes = interleave === "16B" ? 16 : 32;
+    const tensor = pattern(columns * rows * slices * images * bytes);
+    using memory = pool.allocate(tensor.length);
+    memory.copyFrom(tensor);
+    const shape = [images, slices, rows, columns];
+    const map = gpu.createTensorMap(memory, {
+      dtype: "float16",
+      shape,
+      box: [2, 2, 3, 8],
+      interleave,
+      ...swizzle === undefined ? {} : { swizzle },
+    });
+    const loaded = new Uint8Array(sharedBytes).fill(0xcc), stored = tensor.slice();
+    const source = pattern(sharedBytes, 7);
+    const mask = swizzle === undefined ? 0 : Number.parseInt(swizzle) / 16 - 1;
+    let at = 0;
+    for (let n = image; n < image + 2; n++) {
+      for (let row = y; row < y + 3; row++) {
+        for (let column = x; column < x + 8; column++) {
+          const isInside = n < images && row >= 0 && row < rows && column >= 0 && column < columns;
+          const begin = (((n * slices + slice) * rows + row) * columns + column) * bytes;
+          for (let piece = 0; piece < bytes; piece += 16, at += 16) {
+            const place = at ^ (at >> 7 & mask) << 4;
+            loaded.set(isInside ? tensor.subarray(begin + piece, begin + piece + 16) : new Uint8Array(16), place);
+            if (isInside) stored.set(source.subarray(place, place + 16), begin + piece);
+          }
+        }
+      }
+    }
+    module.kernel("load4").launch({ grid: 1, block: 1 }, map, shared, at, x, y, slice, image);
+    assertEquals((await shared.read(Uint8Array)).toHex(), loaded.toHex(), `load ${interleave} ${swizzle}`);
+    if (x < 0 || y < 0) continue;
+    shared.copyFrom(source);
+    module.kernel("store4").launch({ grid: 1, block: 1 }, map, shared, x, y, slice, image);
+    assertEquals((await memory.read(Uint8Array)).toHex(), stored.toHex(), `store ${interleave} ${swizzle}`);
+  }
+});
+
+testOnEachDriver("kernels load pixels of interleaved channels, in the mode im2col", async (cuda) => {
+  const gpu = cuda.device(0);
+  using pool = gpu.createPool();
+  using module = kernelsOf(gpu);
+  using out = pool.allocate(sharedBytes);
+  const [columns, rows, slices, images] = [5, 4, 2, 3] as const;
+  using memory = pool.allocateArray(Uint16Array, { shape: [images, slices, rows, columns, 8] });
+  memory.copyFrom(Uint16Array.from({ length: columns * rows * slices * images * 8 }, (_, index) => index + 1));
+  const map = gpu.createTensorMap(memory, {
+    shape: [images, slices, rows, columns],
+    interleave: "16B",
+    im2col: { lowerCorner: [-1, -1], upperCorner: [-1, -1], channels: 8, pixels: 30 },
+  });
+  const [x, y, slice, image, right, down] = [2, 1, 1, 0, 2, 1];
+  module.kernel("pixels4").launch({ grid: 1, block: 1 }, map, out, 30 * 16, x, y, slice, image, right, down);
+  const expected: number[] = [];
+  // The bounding box begins a pixel before the image, and ends a pixel before its last.
+  let [column, row, n] = [x, y, image];
+  for (let pixel = 0; pixel < 30; pixel++) {
+    const [atColumn, atRow] = [column + right, row + down];
+    const isInside = atColumn >= 0 && atColumn < columns && atRow >= 0 && atRow < rows && n < images;
+    const begin = (((n * slices + slice) * rows + atRow) * columns + atColumn) * 8 + 1;
+    for (let channel = 0; channel < 8; channel++) expected.push(isInside ? begin + channel : 0);
+    if (++column < columns - 1) continue;
+    column = -1;
+    if (++row < rows - 1) continue;
+    row = -1;
+    n++;
+  }
+  assertEquals(Array.from(await out.read(Uint16Array, { length: 240 })), expected);
+});
+
 testOnEachDriver("a dimension of one element may have the stride 0", async (cuda) => {
   const gpu = cuda.device(0);
   using pool = gpu.createPool();
@@ -118,6 +203,8 @@ testOnEachDriver("kernels store boxes of shared memory in tensors of every dimen
     using memory = pool.allocate(byteLength);
     memory.copyFrom(bytes);
     const map = gpu.createTensorMap(memory, options);
+    // A GPU stores no box that begins before the tensor.
+    if (copy.at.some((coordinate) => coordinate < 0)) continue;
     module.kernel(`store${each.shape.length}`).launch({ grid: 1, block: 1 }, map, source, ...copy.at);
     const expected = storedBox(bytes, shared, copy);
     assertEquals((await memory.read(Uint8Array)).toHex(), expected.toHex(), JSON.stringify(each));
@@ -153,7 +240,7 @@ testOnEachDriver("kernels reduce boxes of shared memory into tensors", async (cu
   for (const [dtype, [type, bits]] of Object.entries(integers)) {
     for (const [operation, reduce] of Object.entries(reducers)) {
       if (dtype !== "uint32" && (operation === "inc" || operation === "dec")) continue;
-      if (dtype === "int64" && operation === "add") continue;
+      if (dtype === "int64" && !["min", "max"].includes(operation)) continue;
       const size = bits / 8;
       const shape = [6, 64 / size], box = [4, 32 / size], at = [32 / size + 16 / size, 3];
       const old = pattern(6 * 64, 77);
@@ -374,6 +461,19 @@ testOnEachDriver("a product with an element outside of a tensor counts as 0", as
   }
 });
 
+test("a box that is stored does not begin before the tensor", async () => {
+  using cuda = open({ driver: "software" });
+  const gpu = cuda.device(0);
+  using pool = gpu.createPool();
+  using memory = pool.allocate(128);
+  using module = kernelsOf(gpu);
+  using source = pool.allocate(sharedBytes);
+  source.fill(0);
+  const map = gpu.createTensorMap(memory, { shape: [32], box: [8], dtype: "uint32" });
+  module.kernel("store1").launch({ grid: 1, block: 1 }, map, source, -4);
+  await assertRejects(() => memory.read(Uint8Array), Error, "stores a box at the negative coordinates -4");
+});
+
 test("a box begins at a multiple of 16 bytes", async () => {
   using cuda = open({ driver: "software" });
   const gpu = cuda.device(0);
@@ -534,6 +634,14 @@ testOnEachDriver("what is wrong with a tensor map is said", (cuda) => {
       [{ box: [4, 4], shape: [16, 5], dtype: "uint16" }, "which is not a multiple of 16"],
       [{ box: [4, 4], fill: "nan", dtype: "uint32" }, "elements of type uint32 cannot be NaN"],
       [{ box: [1, 1, 1, 1, 1, 4], shape: [1, 1, 1, 1, 1, 4] }, "the shape has 6 dimensions, and 1 to 5 are possible"],
+      [{ box: [1, 1, 8], interleave: "16B" }, "give { shape } of slices of 16 bytes"],
+      [{ box: [1, 4], shape: [2, 4], interleave: "16B" }, "the shape has 2 dimensions, and 3 to 5 are possible"],
+      [{ box: [1, 1, 5], shape: [2, 4, 10], interleave: "16B" }, "a row of the box has 20 bytes"],
+      [
+        { box: [1, 1, 4], shape: [2, 2, 4], interleave: "32B", strides: [128, 48] },
+        "48 bytes apart, which is not a multiple of 32",
+      ],
+      [{ box: [1, 1, 4], shape: [3, 4, 8], interleave: "16B" }, "the tensor has 1536 bytes from its first element on"],
       [{ bocks: [4, 4] }, 'the option "bocks"'],
     ] as const
   ) assertEquals(refusal(options).includes(message), true, `${refusal(options)}: ${message}`);

@@ -76,6 +76,8 @@ const sameBits: Readonly<Record<string, TensorMapType>> = {
 };
 
 const interleaves = { none: 0, "16B": 1, "32B": 2 } as const;
+/** The sizes of the slices of interleaved channels in bytes. 0 without slices. */
+const sliceBytes = { none: 0, "16B": 16, "32B": 32 } as const;
 const swizzles = { none: 0, "32B": 1, "64B": 2, "128B": 3 } as const;
 const promotions = { none: 0, "64B": 1, "128B": 2, "256B": 3 } as const;
 const fills = { zero: 0, nan: 1 } as const;
@@ -116,7 +118,11 @@ export interface TensorMapOptions {
   strides?: readonly number[];
   /** The traversal stride of each dimension, in elements: from 1 to 8. Default: 1. */
   elementStrides?: readonly number[];
-  /** The layout of channels in groups of 16 or 32 bytes. Default: `"none"`. */
+  /**
+   * The layout of channels in slices of 16 or 32 bytes, as NC/8HWC8 of 16-bit elements with `"16B"`. The shape is then
+   * the one of slices, such as `[n, c / 8, h, w]`, of at least 3 dimensions, and must be given; strides are those
+   * of slices, and multiples of the slice's size. A box has one slice of each pixel. Default: `"none"`.
+   */
   interleave?: "none" | "16B" | "32B";
   /** How pieces of 16 bytes are exchanged in shared memory to avoid bank conflicts. Default: `"none"`. */
   swizzle?: "none" | "32B" | "64B" | "128B";
@@ -234,7 +240,14 @@ export function createTensorMap(
   if (allocationOf(buffer).session !== session) throw errorOfAnotherCuda("create a tensor map of memory");
   checkOptions(given, options);
   const dtype = typeOf(memory, given.dtype);
-  const { im2col, shape = shapeOf(memory) } = given;
+  const { im2col, interleave = "none" } = given;
+  const slice = sliceBytes[interleave] ?? 0;
+  if (slice > 0 && given.shape === undefined) {
+    throw new TypeError(
+      `Cannot create a tensor map of interleaved channels: give { shape } of slices of ${slice} bytes`,
+    );
+  }
+  const shape = given.shape ?? shapeOf(memory);
   if ((given.box === undefined) === (im2col === undefined)) {
     throw new TypeError(
       "Cannot create a tensor map: give either the size of the box, as in { box: [64, 64] }, or im2col",
@@ -243,18 +256,18 @@ export function createTensorMap(
   if (!Array.isArray(shape)) {
     throw new TypeError(`Cannot use ${whatIs(shape)} as a tensor map's shape: give an array of 1 to 5 numbers`);
   }
-  const [least, rank] = [im2col === undefined ? 1 : 3, shape.length];
+  const [least, rank] = [im2col === undefined && slice === 0 ? 1 : 3, shape.length];
   if (rank < least || rank > 5) refuse(`the shape has ${rank} dimensions, and ${least} to 5 are possible`);
   checkSizes(shape, "shape", { least: 1, most: 2 ** 32, count: rank });
   const tensor = tensorOf(memory, given, { dtype, shape });
-  checkExtent(tensor, buffer, { address: memory.address, bytes: types[dtype][1] });
+  checkExtent(tensor, buffer, { address: memory.address, bytes: slice || types[dtype][1] });
   const { driver } = session;
   try {
     const bytes = im2col === undefined
       ? driver.tensorMapEncodeTiled(device.ordinal, tiled(tensor, given, dtype))
       : driver.tensorMapEncodeIm2col(
         device.ordinal,
-        withPixels(tensor, im2col, { rank, swizzle: given.swizzle, dtype }),
+        withPixels(tensor, im2col, { rank, swizzle: slice > 0 ? "none" : given.swizzle, dtype }),
       );
     return new TensorMap({ bytes, memory }, { dtype, shape: [...shape] });
   } catch (error) {
@@ -336,12 +349,14 @@ function tensorOf(
   const rank = shape.length;
   const globalDim = shape.toReversed();
   if (strides !== undefined) checkSizes(strides, "strides", { least: 0, most: 2 ** 40 - 16, count: rank - 1 });
-  const globalStrides = strides === undefined ? stridesOf(memory, globalDim, elementBytes) : strides.toReversed();
+  const step = (sliceBytes[interleave] ?? 0) || elementBytes;
+  const globalStrides = strides === undefined ? stridesOf(memory, globalDim, step) : strides.toReversed();
+  const alignment = interleave === "32B" ? 32 : 16;
   for (const stride of globalStrides) {
-    if (stride % 16 === 0) continue;
+    if (stride % alignment === 0) continue;
     refuse(
-      `elements of a dimension are ${stride} bytes apart, which is not a multiple of 16: give other strides, or ` +
-        "allocate rows with allocatePitched",
+      `elements of a dimension are ${stride} bytes apart, which is not a multiple of ${alignment}: give other strides, ` +
+        "or allocate rows with allocatePitched",
     );
   }
   if (elementStrides !== undefined) checkSizes(elementStrides, "elementStrides", { least: 1, most: 8, count: rank });
@@ -357,17 +372,16 @@ function tensorOf(
     oobFill: choiceOf(fills, fill, "fill"),
   };
   if (fill === "nan" && !dtype.includes("float")) refuse(`elements of type ${dtype} cannot be NaN: leave fill out`);
-  const alignment = interleave === "32B" ? 32n : 16n;
-  if (tensor.address % alignment !== 0n) {
+  if (tensor.address % BigInt(alignment) !== 0n) {
     refuse(`the tensor begins at 0x${tensor.address.toString(16)}, which is not a multiple of ${alignment}`);
   }
   return tensor;
 }
 
 /** Returns the distances of adjacent elements in bytes, in CUDA's order. */
-function stridesOf(memory: TensorMemory, dimensions: readonly number[], elementBytes: number): number[] {
+function stridesOf(memory: TensorMemory, dimensions: readonly number[], bytes: number): number[] {
   if (memory instanceof PitchedArray) return [memory.pitch, memory.slicePitch].slice(0, dimensions.length - 1);
-  let stride = elementBytes;
+  let stride = bytes;
   return dimensions.slice(0, -1).map((size) => stride *= size);
 }
 
@@ -394,7 +408,7 @@ function checkRows(elements: number, dtype: TensorMapType, swizzle: keyof typeof
 
 function tiled(tensor: Tensor, { box, swizzle, interleave }: TensorMapOptions, dtype: TensorMapType): TiledTensor {
   checkSizes(box!, "box", { least: 1, most: 256, count: tensor.globalDim.length });
-  if (interleave === undefined || interleave === "none") checkRows(box!.at(-1)!, dtype, swizzle);
+  checkRows(box!.at(-1)!, dtype, interleave === undefined || interleave === "none" ? swizzle : "none");
   return { ...tensor, boxDim: box!.toReversed() };
 }
 

@@ -28,6 +28,9 @@ export const tensorTypes = [
 /** The widths in bytes of the swizzled rows in shared memory, in the order of `CUtensorMapSwizzle`. */
 export const swizzleWidths = [0, 32, 64, 128] as const;
 
+/** The sizes in bytes of slices of interleaved channels, in the order of `CUtensorMapInterleave`: 0 without slices. */
+export const sliceWidths = [0, 16, 32] as const;
+
 /** The maximum number of dimensions of a tensor. */
 export const mostDimensions = 5;
 
@@ -36,7 +39,7 @@ export interface EncodedTensor {
   /** The index of the element type in {@linkcode tensorTypes}. */
   readonly type: number;
   readonly rank: number;
-  /** The index of the interleaving of channels: 0 for none. */
+  /** The index of the size of slices in {@linkcode sliceWidths}. Dimension 0 counts slices, if there are any. */
   readonly interleave: number;
   /** The index of the swizzle in {@linkcode swizzleWidths}. */
   readonly swizzle: number;
@@ -142,8 +145,9 @@ export function encodeTensorMap(map: EncodedTensor): Uint8Array<ArrayBuffer> {
 export function decodeTensorMap(view: DataView, begin = 0): EncodedTensor | undefined {
   const byteAt = (offset: number) => view.getUint8(begin + offset);
   const rank = byteAt(offsets.rank), type = byteAt(offsets.type), swizzle = byteAt(offsets.swizzle);
+  const interleave = byteAt(offsets.interleave);
   const isMap = view.getUint32(begin + offsets.mark, true) === tensorMapMark && rank >= 1 && rank <= mostDimensions &&
-    type < tensorTypes.length && swizzle < swizzleWidths.length;
+    type < tensorTypes.length && swizzle < swizzleWidths.length && interleave < sliceWidths.length;
   if (!isMap) return undefined;
   const upTo = (count: number, valueOf: (index: number) => number) =>
     Array.from({ length: count }, (_, i) => valueOf(i));
@@ -151,7 +155,7 @@ export function decodeTensorMap(view: DataView, begin = 0): EncodedTensor | unde
   return {
     type,
     rank,
-    interleave: byteAt(offsets.interleave),
+    interleave,
     swizzle,
     fillsNaN: byteAt(offsets.fill) === 1,
     address: view.getBigUint64(begin + offsets.address, true),

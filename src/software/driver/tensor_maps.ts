@@ -5,7 +5,14 @@
  */
 import type { Im2colTensor, TiledTensor } from "../../driver.ts";
 import { cudaErrorNumbers } from "../../support/errors.ts";
-import { encodeTensorMap, mostDimensions, type PixelBox, swizzleWidths, tensorTypes } from "../abi/tensor_map.ts";
+import {
+  encodeTensorMap,
+  mostDimensions,
+  type PixelBox,
+  sliceWidths,
+  swizzleWidths,
+  tensorTypes,
+} from "../abi/tensor_map.ts";
 import { fail } from "../failure.ts";
 
 /** Implements `cuTensorMapEncodeTiled`. */
@@ -44,13 +51,15 @@ function encode(
   const width = swizzleWidths[swizzle];
   const rank = globalDim.length;
   const rowBytes = box[0]! * (type?.bytes ?? 0);
+  const alignment = interleave === 2 ? 32 : 16;
   const isValid = type !== undefined && width !== undefined && rank >= 1 && rank <= mostDimensions &&
-    address % 16n === 0n && globalStrides.length === rank - 1 && elementStrides.length === rank &&
+    interleave < sliceWidths.length && address % BigInt(alignment) === 0n && globalStrides.length === rank - 1 &&
+    elementStrides.length === rank &&
     globalDim.every((size) => size >= 1 && size <= 2 ** 32) &&
-    globalStrides.every((stride) => stride % 16 === 0 && stride >= 0 && stride < 2 ** 40) &&
+    globalStrides.every((stride) => stride % alignment === 0 && stride >= 0 && stride < 2 ** 40) &&
     elementStrides.every((stride) => stride >= 1 && stride <= 8) &&
-    (interleave !== 0 || rowBytes % 16 === 0 && (width === 0 || rowBytes <= width)) &&
-    (interleave === 0 || rank >= 3) && (oobFill === 0 || oobFill === 1 && type.name.includes("f"));
+    rowBytes % 16 === 0 && (interleave === 0 ? width === 0 || rowBytes <= width : rank >= 3) &&
+    (oobFill === 0 || oobFill === 1 && type.name.includes("f"));
   if (!isValid) fail(cudaErrorNumbers.cudaErrorInvalidValue, call);
   return encodeTensorMap({
     type: dataType,

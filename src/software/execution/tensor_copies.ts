@@ -22,6 +22,7 @@ import { mostClusterBlocks } from "../abi/launch_record.ts";
 import {
   decodeTensorMap,
   type EncodedTensor,
+  sliceWidths,
   swizzleWidths,
   tensorMapByteLength,
   type tensorOperations,
@@ -161,8 +162,10 @@ function checkMode(
     const [instruction, encoded] = offsets === undefined ? ["tile", "im2col"] : ["im2col", "tile"];
     fail(`copies in the mode .${instruction}, but the tensor map was encoded for the mode .${encoded}`);
   }
+  if (operation !== "load" && operation !== "prefetch") checkWrites(map, operation, { coordinates, fail });
   if (map.interleave !== 0) {
-    fail("uses a tensor map with interleaved channels, of which CUDA's manual does not say where they lie");
+    if (map.rank >= 3) return;
+    fail(`uses a tensor map with interleaved channels of a tensor of ${countOf(map.rank)}, and 3 are needed`);
   }
   const width = swizzleWidths[map.swizzle]!;
   const elementBytes = tensorTypes[map.type]!.bytes;
@@ -178,10 +181,25 @@ function checkMode(
       } do not divide`,
     );
   }
-  if (operation !== "load" && operation !== "store" && operation !== "prefetch") {
-    const { name } = tensorTypes[map.type]!;
-    if (!isReducible(operation, name)) fail(`reduces elements of type ${name} by .${operation}, which no GPU does`);
+}
+
+/** Throws if a store or a reduction does not fit the tensor map. */
+function checkWrites(
+  map: EncodedTensor,
+  operation: TensorCopy["operation"],
+  { coordinates, fail }: { coordinates: readonly number[]; fail: (what: string) => never },
+): void {
+  const isStore = operation === "store";
+  if (coordinates.some((coordinate) => coordinate < 0)) {
+    fail(
+      `${isStore ? "stores" : "reduces"} a box at the negative coordinates ${
+        coordinates.join(", ")
+      }, which no GPU does`,
+    );
   }
+  const { name } = tensorTypes[map.type]!;
+  if (isStore || isReducible(operation, name)) return;
+  fail(`reduces elements of type ${name} by .${operation}, which no GPU does`);
 }
 
 /** Whether a GPU reduces elements of a type by an operation. */
@@ -197,12 +215,30 @@ function isReducible(operation: string, type: string): boolean {
     case "dec":
       return type === "u32";
     default:
-      return !isFloat && !["u8", "u16"].includes(type);
+      return !isFloat && !["u8", "u16", "s64"].includes(type);
   }
 }
 
 function countOf(dimensions: number): string {
   return dimensions === 1 ? "1 dimension" : `${dimensions} dimensions`;
+}
+
+/**
+ * Returns a tensor without interleaved channels that has the same elements: a slice of channels is a row, and the
+ * dimensions of the tensor follow. The last of them but one counts the slices of a pixel, of which a box has one.
+ */
+function withoutInterleaving(map: EncodedTensor): EncodedTensor {
+  const sliceBytes = sliceWidths[map.interleave];
+  if (sliceBytes === undefined || sliceBytes === 0) return map;
+  const elements = sliceBytes / tensorTypes[map.type]!.bytes;
+  return {
+    ...map,
+    rank: map.rank + 1,
+    dimensions: [elements, ...map.dimensions],
+    strides: [sliceBytes, ...map.strides],
+    box: [elements, ...map.box.with(-2, 1)],
+    elementStrides: [1, ...map.elementStrides],
+  };
 }
 
 /** The elements of a tensor that a copy transfers, in rows. */
@@ -224,15 +260,15 @@ class Box {
   /** The number of rows in each dimension from dimension 1 on, in the mode tile. */
   readonly #counts: readonly number[];
 
-  constructor(map: EncodedTensor, coordinates: readonly number[], offsets: readonly number[] = []) {
-    this.#map = map;
-    this.#coordinates = coordinates;
+  constructor(encoded: EncodedTensor, given: readonly number[], offsets: readonly number[] = []) {
+    const map = this.#map = withoutInterleaving(encoded);
+    const coordinates = this.#coordinates = map === encoded ? given : [0, ...given];
     this.#offsets = offsets;
     this.elementBytes = tensorTypes[map.type]!.bytes;
     this.rowElements = map.box[0]!;
     this.rowBytes = this.rowElements * this.elementBytes;
     this.swizzleWidth = swizzleWidths[map.swizzle]!;
-    this.pitch = Math.max(this.rowBytes, this.swizzleWidth);
+    this.pitch = map === encoded ? Math.max(this.rowBytes, this.swizzleWidth) : this.rowBytes;
     this.#counts = map.box.slice(1).map((size, index) => Math.ceil(size / map.elementStrides[index + 1]!));
     this.rowCount = map.pixels?.count ?? this.#counts.reduce((product, count) => product * count, 1);
     const first = coordinates[0]!;
@@ -260,17 +296,21 @@ class Box {
     }
   }
 
-  /** As `forEachRow`, for the pixels of a column: along the dimensions from 1 on, within the bounding box. */
+  /**
+   * As `forEachRow`, for the pixels of a column: along the dimensions from 1 on, within the bounding box. The slice of
+   * interleaved channels, the last dimension but one, stays the same.
+   */
   #forEachPixel(visit: (index: number, distance: number | undefined) => void): void {
     const { pixels, elementStrides, dimensions } = this.#map;
     const { lower, upper } = pixels!;
     const base = this.#coordinates.slice(1);
+    const last = base.length - 1;
+    const traversed = [...lower.keys(), last];
     for (let index = 0; index < this.rowCount; index++) {
       visit(index, this.#distanceOf(base.map((coordinate, dimension) => coordinate + (this.#offsets[dimension] ?? 0))));
-      for (let dimension = 0; dimension < base.length; dimension++) {
+      for (const dimension of traversed) {
         base[dimension]! += elementStrides[dimension + 1]!;
-        const isLast = dimension === base.length - 1;
-        if (isLast || base[dimension]! < dimensions[dimension + 1]! + upper[dimension]!) break;
+        if (dimension === last || base[dimension]! < dimensions[dimension + 1]! + upper[dimension]!) break;
         base[dimension] = lower[dimension]!;
       }
     }
