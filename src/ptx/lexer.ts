@@ -23,6 +23,8 @@ const colon = ":".charCodeAt(0);
 const dot = ".".charCodeAt(0);
 const slash = "/".charCodeAt(0);
 const asterisk = "*".charCodeAt(0);
+const openingBrace = "{".charCodeAt(0);
+const closingBrace = "}".charCodeAt(0);
 
 const space = 1;
 const digit = 2;
@@ -61,70 +63,129 @@ const numberPattern = new RegExp(
 );
 
 /**
- * Splits PTX text into tokens. The last token has the kind `end`. Throws {@linkcode PtxError} for an unterminated
- * comment. `firstLine` is the line number of the text's first line.
+ * Splits PTX text into tokens, one at a time: a large module has millions.
  *
  * Works on character codes: a regular expression would overflow the stack on long strings and comments.
  */
-export function tokenize(text: string, firstLine: number = 1): Token[] {
-  const tokens: Token[] = [];
-  let line = firstLine;
-  let position = 0;
-  while (position < text.length) {
-    const begin = position;
-    const code = text.charCodeAt(begin);
-    const characterClass = code < classes.length ? classes[code]! : 0;
-    let kind: TokenKind;
-    if (code === newline) {
-      line++;
-      position++;
-      continue;
-    } else if ((characterClass & space) !== 0) {
-      position++;
-      continue;
-    } else if (code === slash && text.charCodeAt(begin + 1) === slash) {
-      position = endOfLine(text, begin);
-      continue;
-    } else if (code === slash && text.charCodeAt(begin + 1) === asterisk) {
-      position = text.indexOf("*/", begin + 2) + 2;
-      if (position < begin + 2) {
-        throw new PtxError(line, 'cannot find the end of the comment that starts here: close it with "*/"');
-      }
-      line += newlinesBetween(text, begin, position);
-      continue;
-    } else if (code === hash && tokens.at(-1)?.line !== line && isLineDirective(text, begin)) {
-      position = endOfLine(text, begin);
-      continue;
-    } else if ((characterClass & letter) !== 0) {
-      kind = "identifier";
-      position = endOfWord(text, begin + 1);
-    } else if ((characterClass & punctuation) !== 0) {
-      kind = "punctuation";
-      position++;
-    } else if ((characterClass & digit) !== 0) {
-      kind = "number";
-      numberPattern.lastIndex = begin;
-      numberPattern.test(text);
-      position = numberPattern.lastIndex;
-    } else if (code === dot && isFraction(text, begin)) {
-      kind = "number";
-      numberPattern.lastIndex = begin;
-      numberPattern.test(text);
-      position = numberPattern.lastIndex;
-    } else if (code === dot && isWord(text, begin + 1)) {
-      kind = "directive";
-      position = endOfDirective(text, begin);
-    } else if (code === quotationMark) {
-      const end = endOfString(text, begin);
-      kind = end === undefined ? "unknown" : "string";
-      position = end ?? endOfLine(text, begin);
-    } else {
-      kind = "unknown";
-      position++;
-    }
-    tokens.push({ kind, text: text.slice(begin, position), line });
+export class Lexer {
+  readonly #text: string;
+  #position = 0;
+  #line: number;
+  /** The line of the last token. */
+  #lastLine = 0;
+
+  /** @param firstLine the line number of the text's first line */
+  constructor(text: string, firstLine: number = 1) {
+    this.#text = text;
+    this.#line = firstLine;
   }
-  tokens.push({ kind: "end", text: "", line });
+
+  /**
+   * Returns the next token. At the end of the text, returns a token of kind `end`, any number of times. Throws
+   * {@linkcode PtxError} for an unterminated comment.
+   */
+  next(): Token {
+    const text = this.#text;
+    while (this.#position < text.length) {
+      const begin = this.#position;
+      const code = text.charCodeAt(begin);
+      const characterClass = code < classes.length ? classes[code]! : 0;
+      if (code === newline) {
+        this.#line++;
+        this.#position++;
+      } else if ((characterClass & space) !== 0) {
+        this.#position++;
+      } else if ((characterClass & letter) !== 0) {
+        return this.#token("identifier", endOfWord(text, begin + 1));
+      } else if (this.#skipComment(code)) {
+        continue;
+      } else if ((characterClass & punctuation) !== 0) {
+        return this.#token("punctuation", begin + 1);
+      } else if ((characterClass & digit) !== 0 || (code === dot && isFraction(text, begin))) {
+        numberPattern.lastIndex = begin;
+        numberPattern.test(text);
+        return this.#token("number", numberPattern.lastIndex);
+      } else if (code === dot && isWord(text, begin + 1)) {
+        return this.#token("directive", endOfDirective(text, begin));
+      } else if (code === quotationMark) {
+        const end = endOfString(text, begin);
+        return this.#token(end === undefined ? "unknown" : "string", end ?? endOfLine(text, begin));
+      } else {
+        return this.#token("unknown", begin + 1);
+      }
+    }
+    return { kind: "end", text: "", line: this.#line };
+  }
+
+  /**
+   * Skips everything up to the brace that closes the outermost of `depth` open blocks, and the brace, without creating
+   * tokens. Returns false if there is no such brace.
+   */
+  skipBlock(depth: number): boolean {
+    const text = this.#text;
+    let open = depth;
+    while (this.#position < text.length) {
+      const code = text.charCodeAt(this.#position);
+      const characterClass = code < classes.length ? classes[code]! : 0;
+      if (code === newline) {
+        this.#line++;
+        this.#position++;
+      } else if ((characterClass & space) !== 0) {
+        this.#position++;
+      } else if (!this.#skipComment(code)) {
+        this.#lastLine = this.#line;
+        if (code === quotationMark) {
+          this.#position = endOfString(text, this.#position) ?? endOfLine(text, this.#position);
+          continue;
+        }
+        this.#position++;
+        if (code === openingBrace) open++;
+        else if (code === closingBrace && --open === 0) return true;
+      }
+    }
+    return false;
+  }
+
+  /** Skips a comment or a line directive that begins with the current character, if there is one. */
+  #skipComment(code: number): boolean {
+    const text = this.#text;
+    const begin = this.#position;
+    if (code === hash) {
+      if (this.#lastLine === this.#line || !isLineDirective(text, begin)) return false;
+      this.#position = endOfLine(text, begin);
+      return true;
+    }
+    if (code !== slash) return false;
+    const second = text.charCodeAt(begin + 1);
+    if (second === slash) {
+      this.#position = endOfLine(text, begin);
+      return true;
+    }
+    if (second !== asterisk) return false;
+    const end = text.indexOf("*/", begin + 2) + 2;
+    if (end < begin + 2) {
+      throw new PtxError(this.#line, 'cannot find the end of the comment that starts here: close it with "*/"');
+    }
+    this.#position = end;
+    this.#line += newlinesBetween(text, begin, end);
+    return true;
+  }
+
+  #token(kind: TokenKind, end: number): Token {
+    const text = this.#text.slice(this.#position, end);
+    this.#position = end;
+    return { kind, text, line: this.#lastLine = this.#line };
+  }
+}
+
+/**
+ * Splits PTX text into tokens. The last token has the kind `end`. Throws {@linkcode PtxError} for an unterminated
+ * comment.
+ */
+export function tokenize(text: string): Token[] {
+  const lexer = new Lexer(text);
+  const tokens: Token[] = [];
+  do tokens.push(lexer.next()); while (tokens.at(-1)!.kind !== "end");
   return tokens;
 }
 

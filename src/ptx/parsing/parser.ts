@@ -41,10 +41,16 @@ export function parsePtx(
  * including bodies, by matching braces.
  */
 export function parseKernelHeads(text: string): FunctionDeclaration[] {
-  return new Parser(text, { isStrict: false }).kernelHeads();
+  const parser = new Parser(text, { isStrict: false });
+  try {
+    return parser.kernelHeads();
+  } catch (error) {
+    throw parser.explainCutOff(error);
+  }
 }
 
 class Parser {
+  readonly #textLength: number;
   readonly #reader: TokenReader;
   readonly #declarations: DeclarationParser;
   readonly #instructions: InstructionParser;
@@ -54,6 +60,7 @@ class Parser {
   #function: string | undefined;
 
   constructor(text: string, options: ParseOptions & { isStrict: boolean }) {
+    this.#textLength = text.length;
     this.#reader = new TokenReader(text, options);
     this.#declarations = new DeclarationParser(this.#reader, options);
     this.#instructions = new InstructionParser(this.#reader);
@@ -176,11 +183,12 @@ class Parser {
 
   /**
    * Returns `error`, a thrown value. If the text ends in the middle of a function, adds a note about the truncation to
-   * the error's message.
+   * the error's message. Throws {@linkcode PtxError} for an unterminated comment in the rest of the text instead, which
+   * may be the cause.
    */
   explainCutOff(error: unknown): unknown {
-    const isCutOff = error instanceof PtxError && this.#function !== undefined &&
-      !this.#reader.finds("}");
+    if (!(error instanceof PtxError)) return error;
+    const isCutOff = !this.#reader.drain("}") && this.#function !== undefined;
     if (isCutOff) error.message += `; the text ends in the middle of "${this.#function}": it may have been cut off`;
     return error;
   }
@@ -300,7 +308,7 @@ class Parser {
     if (!this.#reader.accept("<")) return [name];
     const count = this.#reader.smallInteger();
     this.#reader.expect(">");
-    if (count > this.#reader.tokenCount) {
+    if (count > this.#textLength) {
       throw new PtxError(line, `cannot find ${count} targets: the text is too short`);
     }
     return Array.from({ length: count }, (_, index) => `${name}${index}`);

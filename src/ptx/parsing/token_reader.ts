@@ -5,7 +5,7 @@
  */
 import { type FloatOperand, type IntegerOperand, PtxError } from "../syntax.ts";
 import { beginsConstant, integerValue, readConstant, type TokenSource } from "./constant_expressions.ts";
-import { type Token, tokenize } from "../lexer.ts";
+import { Lexer, type Token } from "../lexer.ts";
 
 /** Options for parsing text that becomes part of a larger module. */
 export interface ParseOptions {
@@ -15,44 +15,50 @@ export interface ParseOptions {
   readonly renamed?: ReadonlyMap<string, string>;
 }
 
-/** The tokens of PTX text, and the current position among them. */
+/** The tokens of PTX text that have not been consumed yet. */
 export class TokenReader implements TokenSource {
-  readonly #tokens: readonly Token[];
+  readonly #lexer: Lexer;
   readonly #renamed: ReadonlyMap<string, string> | undefined;
-  #position = 0;
+  #token: Token;
+  /** The tokens after the current one that were looked at already. */
+  readonly #next: Token[] = [];
   /** Whether `.const` may be followed by the number of a bank, as before PTX 2.2. */
   hasConstantBanks = false;
 
   constructor(text: string, { firstLine, renamed }: ParseOptions = {}) {
-    this.#tokens = tokenize(text, firstLine);
+    this.#lexer = new Lexer(text, firstLine);
     this.#renamed = renamed;
+    this.#token = this.#lexer.next();
   }
 
   get token(): Token {
-    return this.#tokens[this.#position]!;
+    return this.#token;
   }
 
-  /** The number of tokens in the text, including those already consumed. */
-  get tokenCount(): number {
-    return this.#tokens.length;
-  }
-
-  /** Whether a token with the text `wanted` is at or after the current position. */
-  finds(wanted: string): boolean {
-    return this.#tokens.slice(this.#position).some(({ text }) => text === wanted);
+  /** Consumes all tokens. Returns whether any of them has the text `wanted`. */
+  drain(wanted: string): boolean {
+    let found = false;
+    for (; this.#token.kind !== "end"; this.#advance()) found ||= this.#token.text === wanted;
+    return found;
   }
 
   peek(distance: number): Token {
-    return this.#tokens[Math.min(this.#position + distance, this.#tokens.length - 1)]!;
+    if (distance === 0) return this.#token;
+    while (this.#next.length < distance) this.#next.push(this.#lexer.next());
+    return this.#next[distance - 1]!;
   }
 
   take(): Token {
-    const token = this.token;
+    const token = this.#token;
     if (token.kind === "end") {
       throw new PtxError(token.line, "cannot read the text to its end: it stops in the middle of a statement");
     }
-    this.#position++;
+    this.#advance();
     return token;
+  }
+
+  #advance(): void {
+    this.#token = this.#next.length > 0 ? this.#next.shift()! : this.#lexer.next();
   }
 
   at(punctuation: string): boolean {
@@ -61,7 +67,7 @@ export class TokenReader implements TokenSource {
 
   accept(punctuation: string): boolean {
     if (!this.at(punctuation)) return false;
-    this.#position++;
+    this.#advance();
     return true;
   }
 
@@ -117,14 +123,14 @@ export class TokenReader implements TokenSource {
 
   /** Skips the tokens on the given line, and returns them. */
   skipLine(line: number): readonly Token[] {
-    const begin = this.#position;
+    const skipped: Token[] = [];
     while (this.token.kind !== "end" && this.token.line === line) {
       if (this.at(";") || this.at("{")) {
         throw new PtxError(line, "cannot read code after a directive: put it on a line of its own");
       }
-      this.#position++;
+      skipped.push(this.take());
     }
-    return this.#tokens.slice(begin, this.#position);
+    return skipped;
   }
 
   skipStatement(): void {
@@ -148,12 +154,14 @@ export class TokenReader implements TokenSource {
     const opening = this.token;
     let depth = 0;
     do {
-      if (this.token.kind === "end") {
-        throw new PtxError(opening.line, 'cannot find the "}" for the "{" on this line');
-      }
       if (this.at("{")) depth++;
       if (this.at("}")) depth--;
-      this.#position++;
+      const isLexed = this.#next.length > 0 || depth === 0;
+      if (this.token.kind === "end" || !isLexed && !this.#lexer.skipBlock(depth)) {
+        throw new PtxError(opening.line, 'cannot find the "}" for the "{" on this line');
+      }
+      if (!isLexed) depth = 0;
+      this.#advance();
     } while (depth > 0);
   }
 
