@@ -159,6 +159,18 @@ test("a store's generations are shown with their readers and their writer", asyn
   assertEquals(series.processes.map(([name]) => name), ["process 201", "process 202", "process 203"]);
 });
 
+test("offers of the same name that were withdrawn are one series, and the current one is another", async () => {
+  const status = exporterStatus();
+  const [weights] = status.offers;
+  const old = { ...weights!, isWithdrawn: true };
+  const samples = new Samples();
+  samples.next = () => Promise.resolve(sampleOf({ ...status, offers: [old, { ...old, since: now }, weights!] }));
+  await using server = await serve(samples);
+  const { series } = JSON.parse((await ask(`${server.url}state`)).body) as PageState;
+  assertEquals(series.rows, [["weights, withdrawn", 2048], ["weights", 1024]]);
+  assertEquals(series.processes, [["process 101", 3072], ["elsewhere", 3072]]);
+});
+
 test("a state is small, however much a listener shares", async () => {
   const status = exporterStatus();
   const [offer] = status.offers;

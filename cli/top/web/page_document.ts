@@ -123,10 +123,11 @@ svg text { fill: var(--muted); font-size: 12px; }
 .line.c1 { stroke-dasharray: 8 2; } .line.c2 { stroke-dasharray: 2 2; } .line.c3 { stroke-dasharray: 8 2 2 2; }
 .line.c4 { stroke-dasharray: 12 3; } .line.c5 { stroke-dasharray: 4 2; } .line.c6 { stroke-dasharray: 8 2 2 2 2 2; }
 table { width: 100%; margin-top: 6px; border-collapse: collapse; }
-th, td { padding: 3px 14px 3px 0; text-align: left; vertical-align: top; unicode-bidi: isolate; }
-th { color: var(--muted); font-weight: 400; white-space: nowrap; }
-td:first-child { font-weight: 600; min-width: 8em; }
-.right { text-align: right; white-space: nowrap; }
+th, td { padding: 3px 14px 3px 0; text-align: left; vertical-align: top; white-space: nowrap; unicode-bidi: isolate; }
+th { color: var(--muted); font-weight: 400; }
+td:first-child, td:last-child { white-space: normal; }
+td:first-child { min-width: 8em; font-weight: 600; }
+.right { text-align: right; }
 tr.first td { border-top: 1px solid var(--rule); }
 .strip { margin-top: 6px; overflow-x: auto; }
 .strip img { display: block; width: 100%; min-width: 900px; }
@@ -134,19 +135,24 @@ tr.first td { border-top: 1px solid var(--rule); }
 #log li { display: flex; gap: 14px; padding: 1px 0; unicode-bidi: isolate; }
 #log time { flex: none; color: var(--muted); }
 #log:empty::before { content: "Nothing yet"; color: var(--muted); }
-@media (max-width: 900px) {
+@media (max-width: 1100px) {
+  table, tbody { display: block; }
+  thead { display: none; }
+  tr { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 250px), 1fr)); gap: 0 28px; }
+  tr.first { margin-top: 8px; padding-top: 6px; border-top: 1px solid var(--rule); }
+  tr:not(.first) { margin: 4px 0 0 12px; padding-left: 10px; border-left: 2px solid var(--rule); }
+  tr.first td { border: 0; }
+  td, td.right { display: flex; justify-content: space-between; gap: 16px; padding: 1px 0; text-align: right; }
+  td::before { content: attr(data-label); flex: none; color: var(--muted); font-weight: 400; }
+  td:first-child { grid-column: 1 / -1; }
+  td:empty, td:first-child::before { display: none; }
+}
+@media (max-width: 700px) {
   body { padding: 12px 10px 32px; }
   header { grid-template-columns: minmax(0, 1fr); }
   .controls { grid-column: 1; grid-row: auto; margin-top: 8px; justify-content: space-between; }
   fieldset { position: static; margin-bottom: 8px; }
   fieldset label { margin: 0 14px 0 0; }
-  table, tbody, tr, td { display: block; }
-  thead { display: none; }
-  tr.first { margin-top: 8px; padding-top: 6px; border-top: 1px solid var(--rule); }
-  tr.first td { border: 0; }
-  tr:not(.first) { margin: 4px 0 0 12px; padding-left: 10px; border-left: 2px solid var(--rule); }
-  td, td.right { display: flex; justify-content: space-between; gap: 16px; padding: 1px 0; text-align: right; white-space: normal; }
-  td::before { content: attr(data-label); flex: none; color: var(--muted); font-weight: 400; }
-  td:empty, td:first-child::before { display: none; }
+  td { white-space: normal; }
 }
 `;

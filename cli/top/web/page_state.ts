@@ -75,17 +75,27 @@ function seriesOf(rows: readonly Row[], { status, channels, listenerPid }: Sampl
     return rates === undefined ? [] : [{ name: printable(name), rates }];
   });
   return {
-    rows: largest(rows.map((row) => [nameOfRow(row), row.byteLength])),
-    processes: largest([...sizes]).map(([pid, byteLength]) => [nameOfProcess(pid, isSameNamespace), byteLength]),
+    rows: largest(sizesByName(rows)),
+    processes: largest(sizes).map(([pid, byteLength]) => [nameOfProcess(pid, isSameNamespace), byteLength]),
     frames: rated.map(({ name, rates }) => [name, rates.framesPerSecond]),
     dropped: rated.map(({ name, rates }) => [name, rates.droppedPerSecond]),
     lag: withChannel.map(({ name, channel }) => [printable(name), lagOf(channel!)]),
   };
 }
 
+/** Returns the sizes of rows by name. Withdrawn offers may have the same one. */
+function sizesByName(rows: readonly Row[]): ReadonlyMap<string, number> {
+  const sizes = new Map<string, number>();
+  for (const row of rows) {
+    const name = row.state === "withdrawn" ? `${nameOfRow(row)}, withdrawn` : nameOfRow(row);
+    sizes.set(name, (sizes.get(name) ?? 0) + row.byteLength);
+  }
+  return sizes;
+}
+
 /** Returns the largest values other than 0. */
-function largest<Key>(values: readonly (readonly [Key, number])[]): (readonly [Key, number])[] {
-  return values.filter(([, value]) => value > 0).sort(([, a], [, b]) => b - a).slice(0, maximumHolders);
+function largest<Key>(values: ReadonlyMap<Key, number>): (readonly [Key, number])[] {
+  return [...values].filter(([, value]) => value > 0).sort(([, a], [, b]) => b - a).slice(0, maximumHolders);
 }
 
 /** Returns the name of an offer, or of the generation of an entry. */
