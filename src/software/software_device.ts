@@ -1,5 +1,5 @@
 import { type DeviceAttributeName, deviceAttributes } from "../support/device_attributes.ts";
-import { multiProcessorCount, warpSize } from "./abi/launch_record.ts";
+import { maxThreadsPerMultiProcessor, multiProcessorCount, warpSize } from "./abi/launch_record.ts";
 import { memHandleType } from "../driver.ts";
 
 /** The launch limits that `cudaDeviceGetAttribute` reports. */
@@ -17,7 +17,6 @@ export const launchLimits = {
 
 /** The compute capability of the devices. */
 export const computeCapability = { major: 9, minor: 0 } as const;
-const maxThreadsPerMultiProcessor = 2048;
 const maxBlocksPerMultiprocessor = 32;
 const maxSharedMemoryPerMultiprocessor = 233472;
 /** The number of bytes of shared memory that the system reserves in each block. */

@@ -160,6 +160,8 @@ const faultErrorNumbers: ReadonlyMap<number, number> = new Map([
   [faultKind.bulkSize, cudaErrorNumbers.cudaErrorIllegalInstruction],
   [faultKind.tensorMap, cudaErrorNumbers.cudaErrorIllegalInstruction],
   [faultKind.trap, cudaErrorNumbers.cudaErrorLaunchFailure],
+  [faultKind.arrivals, cudaErrorNumbers.cudaErrorLaunchFailure],
+  [faultKind.pendingBytes, cudaErrorNumbers.cudaErrorLaunchFailure],
   [faultKind.breakpoint, cudaErrorNumbers.cudaErrorLaunchFailure],
   [faultKind.stackOverflow, cudaErrorNumbers.cudaErrorIllegalAddress],
   [faultKind.invalidFunction, cudaErrorNumbers.cudaErrorIllegalInstruction],

@@ -1,6 +1,7 @@
-import { assertEquals, assertStringIncludes } from "@std/assert";
+import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { test } from "node:test";
-import { refusalOf, runBody, testModule } from "./compiler_device.ts";
+import { faultKind } from "../../src/software/abi/addresses.ts";
+import { Fault, refusalOf, runBody, testModule } from "./compiler_device.ts";
 import { randomNumbers } from "./instructions/references.ts";
 import { runThreads, upTo } from "./threads.ts";
 
@@ -129,6 +130,26 @@ AGAIN:
     values = before.map((_, index) => before[(7 * index + 1) % 96]! + round);
   }
   assertEquals(runThreads(body, { block: [96, 1, 1] }), values);
+});
+
+test("more arrivals than are pending and more bytes than a barrier counts are faults", () => {
+  const most = 2 ** 20 - 1;
+  const run = (body: string) =>
+    runBody(`.shared .b64 bar; mbarrier.init.shared.b64 [bar], 4; mov.u32 %r1, ${most}; ${body}`, undefined, 4);
+  const expect = "mbarrier.expect_tx.relaxed.cta.shared.b64 [bar],";
+  run(`mbarrier.arrive.shared.b64 _, [bar], 4; ${expect} %r1; mbarrier.arrive.shared.b64 _, [bar], 4;`);
+  for (
+    const [body, kind, number] of [
+      ["mbarrier.arrive.shared.b64 _, [bar], 5;", faultKind.arrivals, 5n],
+      ["mbarrier.arrive.shared.b64 _, [bar], 3; mbarrier.arrive.shared.b64 _, [bar], 2;", faultKind.arrivals, 2n],
+      ["mbarrier.arrive_drop.shared.b64 _, [bar], 4; mbarrier.arrive.shared.b64 _, [bar];", faultKind.arrivals, 1n],
+      [`${expect} %r1; ${expect} 1;`, faultKind.pendingBytes, BigInt(most + 1)],
+      [`${expect} %r1; mbarrier.arrive.expect_tx.shared.b64 _, [bar], 16;`, faultKind.pendingBytes, BigInt(most + 16)],
+    ] as const
+  ) {
+    const error = assertThrows(() => run(body), Fault) as Fault;
+    assertEquals([error.kind, error.address], [kind, number], body);
+  }
 });
 
 test("what is wrong with an mbarrier instruction is said", () => {

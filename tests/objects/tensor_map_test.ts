@@ -423,7 +423,7 @@ testOnEachDriver("loads round tfloat32, and fill with the NaN that stands for el
 testOnEachDriver("a product with an element outside of a tensor counts as 0", async (cuda) => {
   const gpu = cuda.device(0);
   using pool = gpu.createPool();
-  using out = pool.allocate(28);
+  using out = pool.allocate(32);
   const outside = 0x7ff7;
   for (const [type, one, five, minusFive] of [["f16", 0x3c00, 0x4500, 0xc500], ["bf16", 0x3f80, 0x40a0, 0xc0a0]]) {
     // a * b + c. Only the factors are compared with the NaN.
@@ -431,6 +431,7 @@ testOnEachDriver("a product with an element outside of a tensor counts as 0", as
       { a: one, b: five, c: 0, product: five },
       { a: outside, b: five, c: five, product: 0 },
       { a: five, b: outside, c: minusFive, product: 0 },
+      { a: 0x8000 | outside, b: five, c: five, product: 0 },
       { a: one, b: five, c: outside, product: 0x7fff },
       { a: 0x7fff, b: five, c: 0, product: 0x7fff },
       { a: one, b: minusFive, c: 0, product: minusFive, relu: 0 },
@@ -449,7 +450,7 @@ testOnEachDriver("a product with an element outside of a tensor counts as 0", as
   ld.param.u64 %rd1, [out];
   ${lines.join("\n  ")}
   ${pair(one)} mov.b32 %r2, ${Number(five) << 16 | Number(five)}; mov.b32 %r3, 0;
-  fma.rn.oob.${type}x2 %r4, %r1, %r2, %r3; st.global.b32 [%rd1+24], %r4;
+  fma.rn.oob.${type}x2 %r4, %r1, %r2, %r3; st.global.b32 [%rd1+28], %r4;
   ret;
 }`);
     module.kernel("test").launch({ grid: 1, block: 1 }, out);

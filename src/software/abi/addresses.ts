@@ -32,10 +32,10 @@ export function functionAddress(index: number): bigint {
 }
 
 /**
- * The sizes in bytes of the address range of `.shared` (`byteLength`), and of the reserved part of shared memory at its
- * start (`reserved`).
+ * The sizes in bytes of the address range of `.shared` (`byteLength`), of the reserved part of shared memory at its
+ * start (`reserved`), and of the units in which shared memory is allocated (`unit`).
  */
-export const sharedSpan = { byteLength: 0x100_0000, reserved: 0x400 } as const;
+export const sharedSpan = { byteLength: 0x100_0000, reserved: 0x400, unit: 0x80 } as const;
 /**
  * The offset, within the reserved shared memory, of the bytes that are reserved for the compilers' runtime libraries. A
  * GPU reserves the same number of bytes for them.
@@ -93,6 +93,10 @@ export const faultKind = {
   /** The descriptor of a matrix leads outside of the block's shared memory. */
   matrixDescriptor: 15,
   breakpoint: 16,
+  /** More threads arrive at an `mbarrier` than are pending. Their number is reported instead of an address. */
+  arrivals: 17,
+  /** The pending bytes of an `mbarrier` exceed what it can count. Their number is reported instead of an address. */
+  pendingBytes: 18,
   /** The kernel exceeded the step limit. Never reported by compiled code itself. */
   stepLimit: 8,
   /** The threads of the kernel wait for each other forever. Never reported by compiled code itself. */

@@ -119,6 +119,8 @@ export const mostClusterBlocks = 16;
 
 /** The number of multiprocessors that a device has according to the special registers that kernels read. */
 export const multiProcessorCount = 4;
+/** The most threads that can be resident on a multiprocessor. */
+export const maxThreadsPerMultiProcessor = 2048;
 
 /** A field of a launch record. */
 export type LaunchField = typeof launchFields[number];
@@ -309,3 +311,6 @@ export const memoryBarrierFields = {
   transactions: { first: 40n, bits: 22n },
   phase: { first: 63n, bits: 1n },
 } as const;
+
+/** The most bytes that can be pending at an `mbarrier`, and the most that can be complete before they are expected. */
+export const mostPendingBytes: bigint = 2n ** 20n - 1n;

@@ -369,7 +369,7 @@ export const cases: Readonly<Record<string, (gpu: CudaDevice) => string>> = {
           "or.b64",
           "xor.b64",
         ],
-        ...["exch.b64", "cas.b64", "add.f32", "add.f64", "add.noftz.f16x2", "exch.b32", "cas.b32", "inc.u32"],
+        ...["cas.b64", "add.f32", "add.f64", "add.noftz.f16x2", "cas.b32"],
       ].map((operation) => [
         `atomic ${operation} in ${where === 0 ? "the first block" : "another block"}`,
         (gpu: CudaDevice) => updated(gpu, operation, where),
@@ -396,6 +396,13 @@ export const cases: Readonly<Record<string, (gpu: CudaDevice) => string>> = {
         "mbarrier.init.shared.b64 [bar], 4; mbarrier.arrive_drop.shared.b64 _, [bar], 4; mbarrier.arrive.shared.b64 _, [bar], 1;",
       "arrival after inval": "mbarrier.inval.shared.b64 [bar]; mbarrier.arrive.shared.b64 _, [bar], 1;",
       "the count 1048575": "mbarrier.init.shared.b64 [bar], 1048575; mbarrier.arrive.shared.b64 _, [bar], 1048575;",
+      "bytes up to the limit":
+        "mbarrier.expect_tx.relaxed.cta.shared.b64 [bar], 1048574; mbarrier.expect_tx.relaxed.cta.shared.b64 [bar], 1;",
+      "bytes beyond the limit":
+        "mbarrier.expect_tx.relaxed.cta.shared.b64 [bar], 1048575; mbarrier.expect_tx.relaxed.cta.shared.b64 [bar], 1;",
+      "complete bytes up to the limit": "mbarrier.complete_tx.shared.b64 [bar], 1048575;",
+      "complete bytes beyond the limit":
+        "mbarrier.complete_tx.shared.b64 [bar], 1048575; mbarrier.complete_tx.shared.b64 [bar], 1;",
       "expected bytes of the next phase":
         "mbarrier.expect_tx.relaxed.cta.shared.b64 [bar], 1048575; mbarrier.expect_tx.relaxed.cta.shared.b64 [bar], 1048575;",
     }).map(([name, body]) => [
@@ -438,6 +445,29 @@ export const cases: Readonly<Record<string, (gpu: CudaDevice) => string>> = {
           (gpu: CudaDevice) =>
             run(gpu, "mov.u64 %rd9, %current_graph_exec; st.global.u64 [%rd1], %rd9;", { grid: cluster ?? 1, cluster }),
         ],
+      ])
+    ),
+  ),
+  ...Object.fromEntries(
+    [0, 1, 100, 128, 200, 1000].flatMap((sharedMemoryBytes) =>
+      ["%aggr_smem_size", "%total_smem_size", "%dynamic_smem_size"].map((register) => [
+        `register ${register}, ${sharedMemoryBytes} dynamic bytes`,
+        (gpu: CudaDevice) => run(gpu, `mov.u32 %r9, ${register}; st.global.u32 [%rd1], %r9;`, { sharedMemoryBytes }),
+      ])
+    ),
+  ),
+  ...Object.fromEntries(
+    ([[4, 8], [8, 16], [16, 32]] as const).flatMap(([bytes, most]) =>
+      Array.from({ length: most / bytes * 4 + 2 }, (_, index) => bytes === 16 ? index * 3 : index).map((size) => [
+        `copy of ${size} of ${bytes} bytes by cp.async`,
+        (gpu: CudaDevice) =>
+          run(
+            gpu,
+            `mov.b64 %rd9, 0x0807060504030201; st.global.u64 [%rd1+64], %rd9; st.global.u64 [%rd1+72], %rd9;
+             st.global.u64 [%rd1+80], %rd9; mov.b64 %rd9, -1; st.shared.u64 [sm], %rd9; st.shared.u64 [sm+8], %rd9;
+             mov.u32 %r9, ${size}; cp.async.ca.shared.global [%r1], [%rd1+64], ${bytes}, %r9; cp.async.wait_all;
+             ld.shared.u64 %rd9, [sm]; st.global.u64 [%rd1], %rd9; ld.shared.u64 %rd9, [sm+8]; st.global.u64 [%rd1+8], %rd9;`,
+          ).slice(0, 32),
       ])
     ),
   ),

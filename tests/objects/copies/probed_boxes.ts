@@ -226,6 +226,53 @@ const interleaved: readonly ProbedBox[] = (["16B", "32B"] as const).flatMap((int
   ];
 });
 
+/** Images of interleaved channels: columns, rows, slices and images, or with layers before the slices. */
+const slices: readonly ProbedBox[] = (["16B", "32B"] as const).flatMap((interleave): ProbedBox[] => {
+  const unit = interleave === "16B" ? 16 : 32;
+  const packed = (shape: readonly number[]) => {
+    const strides: number[] = [];
+    for (let index = 0, stride = unit; index < shape.length - 1; index++) strides.push(stride *= shape[index]!);
+    return { interleave, shape, strides };
+  };
+  const images = packed([5, 4, 2, 3]), volumes = packed([5, 3, 3, 2, 2]), lines = packed([6, 3, 4]);
+  const pixels = { lower: [-1, -1], upper: [-1, -1], channels: 8, count: 40, offsets: [1, 2] };
+  const small = { ...packed([8, 8, 2, 2]), dtype: "uint32" as const };
+  return [
+    { ...images, at: [2, 1, 1, 0], pixels },
+    { ...images, at: [0, 0, 0, 0], pixels: { ...pixels, lower: [0, 0], upper: [-2, -3], offsets: [0, 0] } },
+    { ...images, at: [1, 1, 1, 1], elementStrides: [2, 1, 1, 1], pixels },
+    { ...images, at: [1, 1, 1, 0], elementStrides: [1, 2, 3, 2], pixels },
+    { ...images, at: [1, 1, 2, 0], pixels },
+    { ...images, at: [1, 1, -1, 0], pixels },
+    { ...images, at: [1, 1, 1, 2], pixels },
+    { ...images, at: [1, 1, 1, 0], pixels: { ...pixels, channels: 16 }, swizzle: "64B" },
+    { ...images, at: [1, 1, 1, 0], pixels: { ...pixels, channels: 64 }, swizzle: "32B" },
+    { ...images, at: [1, 1, 1, 0], pixels: { ...pixels, channels: 4 } },
+    { ...images, at: [1, 1, 1, 0], pixels: { ...pixels, channels: 256 } },
+    { ...lines, at: [1, 1, 0], pixels: { lower: [-1], upper: [0], channels: 8, count: 20, offsets: [1] } },
+    {
+      ...volumes,
+      at: [1, 1, 1, 1, 0],
+      pixels: { lower: [-1, 0, -1], upper: [-1, 0, 0], channels: 8, count: 60, offsets: [1, 0, 1] },
+    },
+    ...(["32B", "64B", "128B"] as const).flatMap((swizzle) => [
+      { ...small, swizzle, box: [4, 3, 1, 2], at: [1, 1, 1, 0] },
+      { ...small, swizzle, box: [4, 3, 1, 2], at: [1, 1, 1, 0], isStore: true as const },
+      ...[1, 2, 3, 5].map((size) => (
+        { ...small, swizzle, box: [4, 3, 1, 2], at: [1, 1, 1, 0], replaced: [`box_dim 0 ${size}`] }
+      )),
+    ]),
+    ...[1, 3, 5].map((size) => ({ ...small, box: [4, 3, 1, 2], at: [1, 1, 1, 0], replaced: [`box_dim 0 ${size}`] })),
+    { ...small, dtype: "float32", fill: "nan", box: [4, 3, 1, 2], at: [-2, 6, 1, 0] },
+    { ...small, dtype: "tfloat32", fill: "nan", box: [4, 3, 1, 2], at: [6, 6, 1, 1] },
+    { ...small, box: [4, 3, 2, 2], elementStrides: [3, 2, 2, 1], at: [1, 1, 0, 0] },
+    { ...small, box: [4, 3, 1, 2], at: [-1, 1, 1, 0], isStore: true },
+    { ...small, box: [4, 3, 1, 2], at: [6, 6, 1, 1], isStore: true },
+    { ...small, strides: [144, 1152, 2304], box: [4, 3, 1, 2], at: [1, 1, 1, 0] },
+    { ...small, shape: [8, 8], strides: [128], box: [4, 3], at: [1, 1] },
+  ];
+});
+
 /** Boxes that are stored, of which a part may be outside of the tensor. */
 const stored: readonly ProbedBox[] = [
   ...[8, 0, -8, 80, 200].map((x) => ({ shape: [100], box: [32], at: [x], dtype: "uint32" as const })),
@@ -349,6 +396,7 @@ function randomBoxes(count: number): ProbedBox[] {
 /** All boxes that are probed, by the name of what they show. */
 export const probedBoxes: Readonly<Record<string, readonly ProbedBox[]>> = {
   "interleaved channels": interleaved,
+  "slices": slices,
   "stored box": stored,
   "replaced field": replaced,
   "stride of 0": withoutStride,

@@ -7,7 +7,7 @@ import { libraryReservedOffset, sharedSpan } from "../../abi/addresses.ts";
 import type { UniformityRules } from "../../../ptx/analysis/uniformity.ts";
 import type { FunctionEmitter } from "../codegen/function_emitter.ts";
 import type { FixedLocal } from "../codegen/locals.ts";
-import { multiProcessorCount, warpSize } from "../../abi/launch_record.ts";
+import { maxThreadsPerMultiProcessor, multiProcessorCount, warpSize } from "../../abi/launch_record.ts";
 import type { ResolvedInstruction } from "../../../ptx/instructions/resolved_instruction.ts";
 import { onFirstUse } from "../../../ptx/instructions/rows/row.ts";
 
@@ -113,14 +113,7 @@ const specialRegisters = onFirstUse((): ReadonlyMap<string, SpecialRegister> =>
         e.code.i32(5).ops("i32ShrU");
       }),
     ],
-    [
-      "%nwarpid",
-      uniform((e) => {
-        e.getFixed("blockDimX");
-        e.getFixed("blockDimY").ops("i32Mul");
-        e.getFixed("blockDimZ").ops("i32Mul").i32(warpSize - 1).ops("i32Add").i32(5).ops("i32ShrU");
-      }),
-    ],
+    ["%nwarpid", uniform((e) => e.code.i32(maxThreadsPerMultiProcessor / warpSize))],
     [
       "%smid",
       uniform((e) => {
@@ -154,7 +147,12 @@ const specialRegisters = onFirstUse((): ReadonlyMap<string, SpecialRegister> =>
     ["%globaltimer", { bits: 64, push: (e) => e.callHelper("clock") }],
     ["%globaltimer_lo", register((e) => e.callHelper("clock").ops("i32WrapI64"))],
     ["%globaltimer_hi", register((e) => e.callHelper("clock").i64(32n).ops("i64ShrU", "i32WrapI64"))],
-    ["%total_smem_size", uniform((e) => e.getFixed("sharedBytes"))],
+    [
+      "%total_smem_size",
+      uniform((e) =>
+        e.getFixed("sharedBytes").i32(sharedSpan.unit - 1).ops("i32Add").i32(-sharedSpan.unit).ops("i32And")
+      ),
+    ],
     ["%aggr_smem_size", uniform((e) => e.getFixed("sharedBytes").i32(sharedSpan.reserved).ops("i32Add"))],
     [
       "%dynamic_smem_size",

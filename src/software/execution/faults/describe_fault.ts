@@ -11,7 +11,7 @@ import {
   sharedAddressBase,
   sharedSpan,
 } from "../../abi/addresses.ts";
-import { mostClusterBlocks } from "../../abi/launch_record.ts";
+import { mostClusterBlocks, mostPendingBytes } from "../../abi/launch_record.ts";
 import { type MemoryNames, positionOf } from "../../memory/named_memory.ts";
 import type { FaultReport } from "./kernel_fault.ts";
 import type { KernelParameter } from "../../../ptx/kernel_signature.ts";
@@ -63,6 +63,12 @@ export function describeFault(report: FaultReport, memory: LaunchMemory): string
       return `waits at barrier ${address}, but a block has the barriers 0 to 15`;
     case faultKind.noBarrierCount:
       return `waits at a barrier for ${BigInt.asIntN(32, address)} threads, but a barrier counts whole warps of 32`;
+    case faultKind.arrivals:
+      return `arrives ${
+        address === 1n ? "once" : `${address} times`
+      } at an mbarrier whose phase has fewer pending arrivals`;
+    case faultKind.pendingBytes:
+      return `makes ${BigInt.asIntN(64, address)} bytes pending at an mbarrier, which counts up to ${mostPendingBytes}`;
     case faultKind.bulkSize:
       return `copies ${address} bytes at once, but a bulk copy copies a multiple of 16 bytes`;
     case faultKind.noTexture: {

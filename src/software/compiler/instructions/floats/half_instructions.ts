@@ -139,7 +139,7 @@ function clearOutside(e: FunctionEmitter, pushOperand: (operand: number) => void
   code.set(result).i32(0).get(result);
   for (const operand of [0, 1]) {
     pushOperand(operand);
-    code.i32(0xffff).ops("i32And").i32(outsideNaN).ops("i32Eq");
+    code.i32(0x7fff).ops("i32And").i32(outsideNaN).ops("i32Eq");
   }
   code.ops("i32Or", "select");
 }

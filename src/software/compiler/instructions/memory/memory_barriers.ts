@@ -16,7 +16,8 @@ import {
 import { accessOrderOf, pushOrder } from "./memory_instructions.ts";
 import { orderBits } from "../../../abi/check_state.ts";
 import type { FunctionEmitter } from "../../codegen/function_emitter.ts";
-import { memoryBarrierFields } from "../../../abi/launch_record.ts";
+import { faultKind } from "../../../abi/addresses.ts";
+import { memoryBarrierFields, mostPendingBytes } from "../../../abi/launch_record.ts";
 import type { Emit } from "../instruction_form.ts";
 import { constantOf, u32 } from "../integers/integer_instructions.ts";
 import type { CodeWriter } from "../../webassembly/code_writer.ts";
@@ -24,7 +25,7 @@ import { typeNamed } from "../../../../ptx/instructions/scalar_types.ts";
 
 const b64 = typeNamed("b64");
 const predicate = typeNamed("pred");
-const { pending, expected, phase } = memoryBarrierFields;
+const { pending, expected, transactions, phase } = memoryBarrierFields;
 const mostArrivals = (1n << expected.bits) - 1n;
 
 /**
@@ -95,8 +96,31 @@ export function arrive(drops: boolean): Emit {
     if (expects) pushBytes(e, count);
     else code.i64(0n);
     e.callHelper("arriveInMemory").set(before);
+    code.get(before).i64((1n << pending.bits) - 1n).ops("i64And").get(arrivals).ops("i64LtU");
+    faultIf(e, faultKind.arrivals, () => code.get(arrivals));
+    if (expects) checkPendingBytes(e, before, count);
     e.assign(destination, b64, () => code.get(before));
   };
+}
+
+/** Emits code that pops a condition, and faults if it holds. `pushNumber` pushes what is reported, as an i64. */
+function faultIf(e: FunctionEmitter, kind: number, pushNumber: () => void): void {
+  const { code } = e;
+  code.ifUnlikely().i32(kind);
+  pushNumber();
+  e.pushPlace();
+  e.callHelper("fault").ops("unreachable").end();
+}
+
+/** Emits code that checks the pending bytes of a barrier, given its previous value and the bytes that are added. */
+function checkPendingBytes(e: FunctionEmitter, before: number, bytes: ResolvedOperand | undefined): void {
+  const { code } = e;
+  const sum = e.temporary("i64");
+  code.get(before).i64(64n - transactions.first - transactions.bits).ops("i64Shl");
+  code.i64(64n - transactions.bits).ops("i64ShrS");
+  pushBytes(e, bytes);
+  code.ops("i64Add").tee(sum).i64(mostPendingBytes).ops("i64GtS");
+  faultIf(e, faultKind.pendingBytes, () => code.get(sum));
 }
 
 /** Emits code that pushes a number of bytes as an i64. */
@@ -114,7 +138,14 @@ export function transact(completes: boolean): Emit {
     if (completes) e.code.i64(0n);
     pushBytes(e, bytes);
     if (completes) e.code.ops("i64Sub");
-    e.callHelper("arriveInMemory").ops("drop");
+    e.callHelper("arriveInMemory");
+    if (completes) {
+      e.code.ops("drop");
+      return;
+    }
+    const before = e.temporary("i64");
+    e.code.set(before);
+    checkPendingBytes(e, before, bytes);
   };
 }
 
