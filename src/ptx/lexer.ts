@@ -214,7 +214,9 @@ function isFraction(text: string, begin: number): boolean {
 
 function endOfWord(text: string, begin: number): number {
   let end = begin;
-  while (isWord(text, end)) end++;
+  for (let code = text.charCodeAt(end); code < classes.length && (classes[code]! & word) !== 0;) {
+    code = text.charCodeAt(++end);
+  }
   return end;
 }
 

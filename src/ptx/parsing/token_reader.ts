@@ -15,6 +15,11 @@ export interface ParseOptions {
   readonly renamed?: ReadonlyMap<string, string>;
 }
 
+/** Decimal numbers that a `number` represents exactly. */
+const decimalPattern = /^(?:0|[1-9][0-9]{0,14})$/;
+/** Tokens that follow a constant, and no part of a constant expression. */
+const constantEnds: ReadonlySet<string> = new Set([",", ";", "]", "}", ")"]);
+
 /** The tokens of PTX text that have not been consumed yet. */
 export class TokenReader implements TokenSource {
   readonly #lexer: Lexer;
@@ -166,6 +171,12 @@ export class TokenReader implements TokenSource {
   }
 
   constant(): IntegerOperand | FloatOperand {
+    const { kind, text } = this.#token;
+    // Most constants consist of one number.
+    if (kind === "number" && decimalPattern.test(text) && constantEnds.has(this.peek(1).text)) {
+      this.#advance();
+      return { kind: "integer", value: BigInt(Number(text)) };
+    }
     return readConstant(this);
   }
 

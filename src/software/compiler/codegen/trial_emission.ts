@@ -8,7 +8,7 @@
  * @module
  */
 import { controlFlow } from "../control_flow/function_flow.ts";
-import type { CompiledInstruction, InstructionForm } from "../instructions/instruction_form.ts";
+import type { CompiledInstruction } from "../instructions/instruction_form.ts";
 import { reversePostorder } from "../../../ptx/analysis/control_flow_graph.ts";
 import type { ResolvedOperand } from "../../../ptx/instructions/resolved_instruction.ts";
 import { PtxError } from "../../../ptx/syntax.ts";
@@ -21,10 +21,8 @@ export class TrialEmission {
   readonly #sizes: SpaceSizes;
   readonly #options: EmitOptions;
   readonly #functions = new WarpFunctions(0);
-  /** The instructions that were emitted without an error, described by their operands, by form and modifiers. */
-  readonly #emitted = new Map<InstructionForm, Map<CompiledInstruction["choices"], Set<string>>>();
-  /** Numbers for the operands that are described by their identity. */
-  readonly #numbers = new Map<object, number>();
+  /** The instructions that were emitted without an error, by form, modifiers and operands. */
+  readonly #emitted = new OperandTree();
 
   /** @param constants the part of the module's image that contains the `.const` variables */
   constructor(constants: SpaceSizes["constants"], options: EmitOptions) {
@@ -65,13 +63,9 @@ export class TrialEmission {
     { resolved, emitter }: { readonly resolved: ResolvedFunction; readonly emitter: FunctionEmitter },
   ): void {
     const { form, choices, operands, predicate } = instruction;
-    let ofForm = this.#emitted.get(form);
-    if (ofForm === undefined) this.#emitted.set(form, ofForm = new Map());
-    let emitted = ofForm.get(choices);
-    if (emitted === undefined) ofForm.set(choices, emitted = new Set());
-    let description = predicate === undefined ? "" : "@";
-    for (const operand of operands) description += this.#describe(operand);
-    if (emitted.has(description)) return;
+    let place = this.#emitted.at(form).at(choices).at(predicate === undefined);
+    for (const operand of operands) place = placeOf(operand, place);
+    if (place.isEmitted) return;
     const labels = operands.flatMap((operand) => {
       return operand.kind === "label" ? [operand] : operand.kind === "labels" ? operand.labels : [];
     });
@@ -85,48 +79,55 @@ export class TrialEmission {
       }
       if (suspendPoints.length > 0) form.suspending?.answer?.(emitter, instruction);
     });
-    emitted.add(description);
+    place.isEmitted = true;
   }
+}
 
-  /** Returns a string that is the same for all operands with which an instruction can equally be emitted. */
-  #describe(operand: ResolvedOperand): string {
-    switch (operand.kind) {
-      case "register":
-        return ` ${operand.type.name}${operand.isElement ? "[]" : ""}`;
-      case "integer":
-        return ` ${operand.value}`;
-      case "float":
-        return ` ${operand.precision} ${operand.bits}`;
-      case "special":
-        return ` ${operand.name}`;
-      case "address":
-        return ` [${operand.base === undefined ? "" : this.#describe(operand.base)}+${operand.offset}]`;
-      case "sum":
-        return ` ${this.#describe(operand.variable)}+${operand.offset}${operand.isElement ? "[]" : ""}`;
-      case "vector":
-        return ` {${this.#describeAll(operand.elements)}}${operand.isWide ? "w" : ""}`;
-      case "list":
-        return ` (${this.#describeAll(operand.elements)})`;
-      case "pair":
-        return `${this.#describe(operand.first)}|${this.#describe(operand.second)}`;
-      case "not":
-        return " !";
-      case "sink":
-        return " _";
-      case "label":
-        return " label";
-      default:
-        return ` #${this.#numberOf(operand)}`;
-    }
-  }
+/** A tree of the lists of operands with which instructions were emitted. */
+class OperandTree {
+  isEmitted = false;
+  readonly #next = new Map<unknown, OperandTree>();
 
-  #describeAll(operands: readonly ResolvedOperand[]): string {
-    return operands.map((operand) => this.#describe(operand)).join("");
+  at(key: unknown): OperandTree {
+    let next = this.#next.get(key);
+    if (next === undefined) this.#next.set(key, next = new OperandTree());
+    return next;
   }
+}
 
-  #numberOf(operand: object): number {
-    let number = this.#numbers.get(operand);
-    if (number === undefined) this.#numbers.set(operand, number = this.#numbers.size);
-    return number;
+/**
+ * Returns the place of an operand that follows those at `place`. Two operands have the same place if an instruction can
+ * be emitted with either or with neither of them.
+ */
+function placeOf(operand: ResolvedOperand, place: OperandTree): OperandTree {
+  switch (operand.kind) {
+    case "register":
+      return operand.isElement ? place.at("element").at(operand.type) : place.at(operand.type);
+    case "integer":
+      return place.at(operand.value);
+    case "float":
+      return place.at(operand.precision).at(operand.bits);
+    case "special":
+      return place.at("special").at(operand.name);
+    case "address":
+      return (operand.base === undefined ? place.at("[]") : placeOf(operand.base, place.at("["))).at(operand.offset);
+    case "sum":
+      return place.at(operand.isElement ? "element" : "sum").at(operand.variable).at(operand.offset);
+    case "vector":
+      return placeOfAll(operand.elements, place.at(operand.isWide ? "wide" : "{")).at("}");
+    case "list":
+      return placeOfAll(operand.elements, place.at("(")).at(")");
+    case "pair":
+      return placeOf(operand.second, placeOf(operand.first, place.at("|")));
+    case "not":
+    case "sink":
+    case "label":
+      return place.at(operand.kind);
+    default:
+      return place.at(operand);
   }
+}
+
+function placeOfAll(operands: readonly ResolvedOperand[], place: OperandTree): OperandTree {
+  return operands.reduce((place, operand) => placeOf(operand, place), place);
 }

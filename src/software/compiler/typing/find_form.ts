@@ -23,11 +23,12 @@ export function resolveForm(
   dialect: PtxDialect = newestDialect,
 ): ResolvedForm<InstructionForm> {
   const { opcode, modifiers, line } = instruction;
-  const text = [opcode, ...modifiers].join(".");
-  const known = knownForms(instructions, dialect);
-  const key = `${text} ${instruction.operands.length}`;
-  let resolved = known.get(key);
+  const forms = knownForms(instructions, dialect);
+  let known = forms.get(opcode);
+  for (const modifier of modifiers) known = known.get(modifier);
+  let resolved = known.byOperands[instruction.operands.length];
   if (resolved === undefined) {
+    const text = [opcode, ...modifiers].join(".");
     const { form, choices } = findForm(instruction, { text, instructions, dialect });
     const type = typeNamed(choices.get("type") ?? "b32");
     const from = choices.get("from");
@@ -41,22 +42,32 @@ export function resolveForm(
       type,
       sourceType: from === undefined ? type : typeNamed(from),
     };
-    known.set(key, resolved);
+    known.byOperands[instruction.operands.length] = resolved;
   }
   return { ...resolved, line };
 }
 
-/** The properties of instructions with the same modifiers and number of operands, which a module repeats often. */
-type KnownForms = Map<string, Omit<ResolvedForm<InstructionForm>, "line">>;
+/** The forms that were found so far: a tree by opcode and modifiers. */
+class KnownForms {
+  /** The form of an instruction that has no more modifiers, by its number of operands. */
+  readonly byOperands: Omit<ResolvedForm<InstructionForm>, "line">[] = [];
+  readonly #next = new Map<string, KnownForms>();
+
+  get(word: string): KnownForms {
+    let next = this.#next.get(word);
+    if (next === undefined) this.#next.set(word, next = new KnownForms());
+    return next;
+  }
+}
 
 const formsOfSets = new WeakMap<InstructionSet, WeakMap<PtxDialect, KnownForms>>();
 
-/** Returns the forms that were found so far, by modifiers and number of operands. */
+/** Returns the forms that were found so far. A module repeats few instructions many times. */
 function knownForms(instructions: InstructionSet, dialect: PtxDialect): KnownForms {
   let ofSet = formsOfSets.get(instructions);
   if (ofSet === undefined) formsOfSets.set(instructions, ofSet = new WeakMap());
   let known = ofSet.get(dialect);
-  if (known === undefined) ofSet.set(dialect, known = new Map());
+  if (known === undefined) ofSet.set(dialect, known = new KnownForms());
   return known;
 }
 
