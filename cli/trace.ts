@@ -42,7 +42,10 @@ async function run(args: readonly string[], terminal: Terminal): Promise<number>
   if (files.length === 0) throw new UsageError("Name the files that processes have recorded");
   if (values.output === undefined) throw new UsageError("Name the trace to write: -o OUT");
   const traces = [];
-  for (const file of files) traces.push(readTrace(file, new Uint8Array(await readFile(file))));
+  for (const file of files) {
+    const { buffer, byteOffset, byteLength } = await readFile(file);
+    traces.push(readTrace(file, new Uint8Array(buffer as ArrayBuffer, byteOffset, byteLength)));
+  }
   const { items, mistakes } = joinTraces(traces);
   await writeNewFile(values.output, async (file) => {
     const parts = values.output!.endsWith(".svg")

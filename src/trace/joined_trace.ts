@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Track, TrackItem } from "./perfetto.ts";
+import type { DetailWriter, ItemDetails, Track, TrackItem } from "./perfetto.ts";
 import type { Trace, TraceEvent } from "./read_trace.ts";
 import { messagesPerConnection, timedWork } from "./trace_format.ts";
 
@@ -59,14 +59,14 @@ class Flows {
     for (const trace of traces) {
       for (const event of trace.events) {
         if (!event.name.startsWith("send ")) continue;
-        sent.set(keyOf(trace.process.pid, event.values.peer!, event), { trace, event });
+        sent.set(keyOf(trace.process.pid, event.value("peer") ?? 0, event), { trace, event });
       }
     }
     const early = new Map<string, { count: number; most: number }>();
     for (const trace of traces) {
       for (const event of trace.events) {
         if (!event.name.startsWith("receive ")) continue;
-        const from = sent.get(keyOf(event.values.peer!, trace.process.pid, event));
+        const from = sent.get(keyOf(event.value("peer") ?? 0, trace.process.pid, event));
         if (from === undefined || from.event.name.slice("send ".length) !== event.name.slice("receive ".length)) {
           continue;
         }
@@ -91,7 +91,7 @@ class Flows {
     const parts = new Map<string, TraceEvent[]>();
     for (const { events } of traces) {
       for (const event of events) {
-        const { group, collective } = event.values;
+        const [group, collective] = [event.value("group"), event.value("collective")];
         if (!group || collective === undefined) continue;
         const key = `${group} ${collective} ${event.name}`;
         const known = parts.get(key);
@@ -109,20 +109,21 @@ class Flows {
       if (known !== undefined && known.waits.length > 0) this.connect(known.record, ...known.waits);
     };
     for (const event of events) {
-      const { event: handle } = event.values;
-      if (event.name === "eventRecord" || event.name === "eventRecordWithFlags") {
+      const { name } = event;
+      if (name === "eventRecord" || name === "eventRecordWithFlags") {
+        const handle = event.value("event");
         connect(handle);
         records.set(handle!, { record: event, waits: [] });
-      } else if (event.name === "streamWaitEvent" || event.name === "eventSynchronize") {
-        records.get(handle!)?.waits.push(event);
+      } else if (name === "streamWaitEvent" || name === "eventSynchronize") {
+        records.get(event.value("event") ?? 0)?.waits.push(event);
       }
     }
     for (const handle of records.keys()) connect(handle);
   }
 }
 
-function keyOf(sender: number, receiver: number, { values }: TraceEvent): string {
-  return `${sender} ${receiver} ${values.message}`;
+function keyOf(sender: number, receiver: number, event: TraceEvent): string {
+  return `${sender} ${receiver} ${event.value("message")}`;
 }
 
 /** Adds the tracks of a process. */
@@ -148,28 +149,30 @@ function addProcess(items: TrackItem[], trace: Trace, flows: Flows): void {
   for (const event of events) {
     // A slice shows how long the frame or the offer was held.
     if (event.name === "receive frame" || event.name === "send held") continue;
-    const flow = flows.of(event);
-    const { begin, duration } = event;
-    const base = { begin, name: nameOf(trace, event), details: detailsOf(trace, event), ...flow && { flows: flow } };
+    const { begin } = event;
+    const add = (track: Track, category: string, duration: number | undefined): void => {
+      const [name, details] = [nameOf(trace, event), new EventDetails(trace, event)];
+      items.push({ track, begin, duration, name, category, flows: flows.of(event), details });
+    };
     const lane = lanes.get(event);
+    const peer = event.value("peer");
     if (lane !== undefined) {
       const kind = event.name === "range" ? "range" : "wait";
       const row = lane === 0 ? "" : ` (${lane + 1})`;
-      items.push({ ...base, duration, track: trackOf(`${kind}s${row}`), category: kind });
-    } else if ("peer" in event.values) {
-      items.push({ ...base, track: trackOf(`messages with process ${event.values.peer}`), category: "message" });
+      add(trackOf(`${kind}s${row}`), kind, event.duration);
+    } else if (peer !== undefined) {
+      add(trackOf(`messages with process ${peer}`), "message", undefined);
     } else if (isWork.has(event.name)) {
-      const { stream } = event.values;
-      const of = stream === -1 ? "branches of graphs" : stream === 0 ? "default stream" : `stream ${hex(stream!)}`;
-      const track = trackOf(`device ${event.device}, ${of}`);
-      items.push({ ...base, duration, track, category: event.name });
+      const stream = event.value("stream") ?? -1;
+      const of = stream === -1 ? "branches of graphs" : stream === 0 ? "default stream" : `stream ${hex(stream)}`;
+      add(trackOf(`device ${event.device}, ${of}`), event.name, event.duration);
     } else {
-      items.push({ ...base, duration, track: trackOf("calls"), category: "call" });
+      add(trackOf("calls"), "call", event.duration);
     }
     const change = memory.change(event);
     if (change !== undefined) {
       const track = trackOf(`bytes of pool ${hex(change.pool)}`, { isCounter: true });
-      items.push({ track, begin: begin + duration, value: change.byteLength });
+      items.push({ track, begin: begin + event.duration, value: change.byteLength });
     }
   }
 }
@@ -196,13 +199,15 @@ function heldSlices({ events, texts }: Trace, flows: Flows): HeldSlice[] {
   const begun = new Map<string, TraceEvent>();
   const spans: { readonly event: TraceEvent; readonly end: number; readonly offer: TraceEvent | undefined }[] = [];
   for (const event of events) {
+    const isOffer = event.name === "receive offer";
+    if (!isOffer && !Object.hasOwn(holding, event.name)) continue;
     const { peer, message = 0, subject } = event.values;
-    const { what, begins } = Object.hasOwn(holding, event.name)
-      ? holding[event.name as keyof typeof holding]
-      : { what: "offer", begins: undefined };
+    const { what, begins } = isOffer
+      ? { what: "offer", begins: undefined }
+      : holding[event.name as keyof typeof holding];
     const key = `${what} ${peer} ${Math.floor(message / messagesPerConnection)} ${subject}`;
     const offer = offers.get(key);
-    if (event.name === "receive offer") offers.set(key, event);
+    if (isOffer) offers.set(key, event);
     else if (begins === true) begun.set(key, event);
     else if (begins === false && begun.has(key)) {
       spans.push({ event: begun.get(key)!, end: event.begin, offer });
@@ -229,10 +234,12 @@ function heldSlices({ events, texts }: Trace, flows: Flows): HeldSlice[] {
       lane,
       begin: event.begin,
       duration: end - event.begin,
-      name: isFrame ? `frame ${subject}` : texts.get(offer?.values.name ?? 0) ?? `offer ${subject}`,
+      name: isFrame ? `frame ${subject}` : texts.get(offer?.value("name") ?? 0) ?? `offer ${subject}`,
       category: isFrame ? "frame" : "lease",
       flows: flows.of(event) ?? [],
-      ...isFrame && { details: { byteLength: byteLength ?? 0 } },
+      details: isFrame
+        ? { writeTo: (writer: DetailWriter) => writer.number("byteLength", byteLength ?? 0) }
+        : undefined,
     };
   });
 }
@@ -243,16 +250,18 @@ class PoolMemory {
   readonly #totals = new Map<number, number>();
 
   /** Returns how much is allocated from a pool after an event; undefined if the event changes nothing. */
-  change({ name, values, hasThrown }: TraceEvent): { pool: number; byteLength: number } | undefined {
-    if (hasThrown) return undefined;
+  change(event: TraceEvent): { pool: number; byteLength: number } | undefined {
+    const { name } = event;
+    if (name !== "mallocFromPoolAsync" && name !== "freeAsync" || event.hasThrown) return undefined;
+    const address = event.value("address") ?? 0;
     if (name === "mallocFromPoolAsync") {
-      const { address, pool, byteLength } = values as Record<string, number>;
-      this.#allocations.set(address!, { pool: pool!, byteLength: byteLength! });
-      return this.#add(pool!, byteLength!);
+      const [pool = 0, byteLength = 0] = [event.value("pool"), event.value("byteLength")];
+      this.#allocations.set(address, { pool, byteLength });
+      return this.#add(pool, byteLength);
     }
-    const freed = name === "freeAsync" ? this.#allocations.get(values.address!) : undefined;
+    const freed = this.#allocations.get(address);
     if (freed === undefined) return undefined;
-    this.#allocations.delete(values.address!);
+    this.#allocations.delete(address);
     return this.#add(freed.pool, -freed.byteLength);
   }
 
@@ -297,26 +306,41 @@ function lanesOf(events: readonly TraceEvent[]): Map<TraceEvent, number> {
   return lanes;
 }
 
-function nameOf({ kernels, texts }: Trace, { name, values }: TraceEvent): string {
-  if (name === "range" || isWork.has(name)) return texts.get(values.name!) ?? name;
-  const kernel = values.kernel === undefined ? undefined : kernels.get(values.kernel);
+function nameOf({ kernels, texts }: Trace, event: TraceEvent): string {
+  const { name } = event;
+  if (name === "range" || isWork.has(name)) return texts.get(event.value("name") ?? 0) ?? name;
+  const handle = event.value("kernel");
+  const kernel = handle === undefined ? undefined : kernels.get(handle);
   return kernel === undefined ? name : `${name} ${kernel}`;
 }
 
-function detailsOf({ kernels }: Trace, event: TraceEvent): Record<string, number | string | boolean> {
-  const details: Record<string, number | string | boolean> = {};
-  if (event.device !== undefined) details.device = event.device;
-  for (const [name, value] of Object.entries(event.values)) {
-    if (name === "name") continue;
-    if (name === "kernel") details.kernel = kernels.get(value) ?? hex(value);
-    else if (name === "message") {
-      details.connection = Math.floor(value / messagesPerConnection);
-      details.message = value % messagesPerConnection;
-    } else details[name] = isHandle.has(name) ? hex(value) : value;
+/** What is shown of an event. */
+class EventDetails implements ItemDetails {
+  readonly #trace: Trace;
+  readonly #event: TraceEvent;
+
+  constructor(trace: Trace, event: TraceEvent) {
+    this.#trace = trace;
+    this.#event = event;
   }
-  if (event.site !== undefined) details.site = event.site;
-  if (event.hasThrown) details.hasThrown = true;
-  return details;
+
+  writeTo(writer: DetailWriter): void {
+    const { device, site, values, hasThrown } = this.#event;
+    if (device !== undefined) writer.number("device", device);
+    for (const name in values) {
+      const value = values[name]!;
+      const kernel = name === "kernel" ? this.#trace.kernels.get(value) : undefined;
+      if (name === "name") continue;
+      if (kernel !== undefined) writer.text("kernel", kernel);
+      else if (name === "message") {
+        writer.number("connection", Math.floor(value / messagesPerConnection));
+        writer.number("message", value % messagesPerConnection);
+      } else if (isHandle.has(name) && Number.isInteger(value) && value >= 0) writer.address(name, value);
+      else writer.number(name, value);
+    }
+    if (site !== undefined) writer.text("site", site);
+    if (hasThrown) writer.flag("hasThrown", true);
+  }
 }
 
 function hex(value: number): string {

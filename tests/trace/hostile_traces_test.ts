@@ -1,6 +1,10 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { test } from "node:test";
 import { headerPlaces, nameType, recordByteLength } from "../../src/trace/trace_format.ts";
+import { joinTraces } from "../../src/trace/joined_trace.ts";
+import { encodePerfetto } from "../../src/trace/perfetto.ts";
+import { drawTrace } from "../../src/trace/trace_picture.ts";
+import { decodePerfetto } from "./decode_perfetto.ts";
 import { NotATraceError, readTrace } from "../../src/trace/read_trace.ts";
 import { traceByteLength, TraceRecorder } from "../../src/trace/trace_recorder.ts";
 
@@ -100,4 +104,72 @@ test("whatever bytes a trace has, reading ends with events that fit, or with a r
     }
   }
   assert(read > 50 && refused > 50, `${read} read, ${refused} refused`);
+});
+
+test("whatever values events have, their traces are joined, encoded and drawn", () => {
+  let seed = 99;
+  const one = <Item>(items: readonly Item[]): Item => {
+    seed = (Math.imul(seed, 1664525) + 1013904223) >>> 0;
+    return items[Math.floor(seed / 2 ** 32 * items.length)]!;
+  };
+  const names = [
+    "kernel",
+    "fill",
+    "range",
+    "wait for stream",
+    "send offer",
+    "receive offer",
+    "send held",
+    "send released",
+    "receive frame",
+    "send release-slot",
+    "mallocFromPoolAsync",
+    "freeAsync",
+    "eventRecord",
+    "streamWaitEvent",
+    "launchKernel",
+    "allReduce",
+    "__proto__",
+  ];
+  const valueNames = [
+    "name",
+    "stream",
+    "peer",
+    "message",
+    "subject",
+    "address",
+    "pool",
+    "byteLength",
+    "event",
+    "kernel",
+    "group",
+    "collective",
+    "constructor",
+  ];
+  const numbers = [0, 1, 2, 7, -1, -0.5, 0.5, 2 ** 31, 2 ** 53 + 2, 2 ** 60, 1e300, -1e300, NaN, Infinity, -Infinity];
+  for (let round = 0; round < 100; round++) {
+    const { recorder, bytes } = recorderOf();
+    for (let count = 0; count < length; count++) {
+      const values = [one(valueNames), one(valueNames), one(valueNames), one(valueNames)];
+      const handles = one([[], [0], [0, 1, 2, 3]]);
+      const kind = recorder.kind({ name: `${one(names)}`, values, handles });
+      const begin = one([0, 5, 1e15, 1e18, 1e300]);
+      const at = recorder.beginTimed(
+        kind,
+        one([0, 3, 255]),
+        begin,
+        begin + one([0, 0.4, 100, 1e18]),
+        one([true, false]),
+      );
+      for (let index = 0; index < 4; index++) recorder.values[at + index] = one(numbers);
+      recorder.end();
+    }
+    recorder.text("text");
+    const trace = readTrace("t", bytes);
+    assert(trace.events.length > 0);
+    const { items } = joinTraces([trace, trace]);
+    const parts = [...encodePerfetto(items)];
+    assert(decodePerfetto(parts[0]!).length >= items.length);
+    assert(drawTrace(items).endsWith("</svg>\n"));
+  }
 });
