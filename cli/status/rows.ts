@@ -34,6 +34,8 @@ export interface Row {
   /** The state of the memory: `"withdrawn"`, `"replaced"` and so on. Empty if the memory can be mapped. */
   readonly state: string;
   readonly byteLength: number;
+  /** What the memory was allocated from: an exporter's pool, or the device of a store. */
+  readonly source: string;
   readonly generation: number | undefined;
   /** When the offer or entry was created, in milliseconds since 1970. */
   readonly since: number;
@@ -53,7 +55,7 @@ export function lagOf({ consumers }: ChannelStatistics): number {
 
 function rowsOfExporter({ offers, statistics }: ExporterStatus): Row[] {
   const channels = new Map(statistics.channels.map((channel) => [channel.name, channel]));
-  return offers.map(({ name, kind, isWithdrawn, byteLength, since, holders }) => {
+  return offers.map(({ name, kind, isWithdrawn, byteLength, pool, since, holders }) => {
     // A withdrawn channel gets no statistics, because its name may already belong to a new channel.
     const channel = kind === "channel" && !isWithdrawn ? channels.get(name) : undefined;
     return {
@@ -61,6 +63,7 @@ function rowsOfExporter({ offers, statistics }: ExporterStatus): Row[] {
       kind,
       state: isWithdrawn ? "withdrawn" : "",
       byteLength,
+      source: pool === undefined ? "a pool without a number" : `pool ${pool}`,
       generation: undefined,
       since,
       channel,
@@ -94,6 +97,7 @@ function rowsOfStore({ entries }: StoreStatus): Row[] {
     kind: "entry",
     state: entry.state === "published" ? "" : entry.state,
     byteLength: entry.byteLength,
+    source: entry.device === null ? "host memory" : `device ${entry.device}`,
     generation: entry.generation,
     since: entry.since,
     channel: undefined,

@@ -34,6 +34,7 @@ function offerOf(name: string, offer: Partial<OfferStatus> = {}): OfferStatus {
     byteLength: 1024,
     since: now - 3_600_000,
     device: "GPU-00000000-0000-0000-0000-000000000001",
+    pool: 1,
     isWithdrawn: false,
     holders: [],
     ...offer,

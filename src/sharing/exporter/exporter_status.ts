@@ -47,6 +47,7 @@ function statusOf(record: OfferRecord, holders: readonly SentOffer[], limits: Li
     byteLength,
     since,
     device: pool.message.kind === "host" ? null : formatUuid(pool.message.deviceUuid),
+    pool: pool.message.pool,
     isWithdrawn,
     ...limits.takeMetadata(metadata),
     holders: holders.map(holderOf),

@@ -97,7 +97,7 @@ const offer: Check<OfferStatus> = both(
     isWithdrawn: boolean,
     holders: list(both(processStatus, object({ state: leaseState, count })), maximumHolders),
   }),
-  metadata,
+  both(metadata, optional("pool", count)),
 );
 
 const exporterStatus: Check<ExporterStatus> = object({

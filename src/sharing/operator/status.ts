@@ -41,6 +41,8 @@ export interface OfferStatus {
   readonly since: number;
   /** The UUID of the device that the memory belongs to; null for host memory. */
   readonly device: string | null;
+  /** The number of the pool among those that the exporter has shared. Absent if the listener runs an older version. */
+  readonly pool?: number;
   /** Whether the offer was withdrawn but is still held. */
   readonly isWithdrawn: boolean;
   /** The metadata of the offer; absent if there is none or it was left out. */

@@ -37,7 +37,7 @@ sharingTest("an operator sees offers, and who holds them since when", async ({ g
       { name: "first", kind: "buffer", byteLength: 1000, metadata: { shape: [10, 100] } },
       { name: "second", kind: "buffer", byteLength: 500 },
       { name: "pool", kind: "pool", byteLength: 0 },
-    ].map((offer) => ({ ...offer, device: gpu.uuid, isWithdrawn: false, holders: [] }) as never),
+    ].map((offer) => ({ ...offer, device: gpu.uuid, pool: 1, isWithdrawn: false, holders: [] }) as never),
   );
   await peer.call("connect", "one", path);
   await peer.call("map", "one", "first");
