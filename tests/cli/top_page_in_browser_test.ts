@@ -6,8 +6,10 @@ import type { Sample } from "../../cli/top/sampler.ts";
 import { servePage } from "../../cli/top/web/serve_page.ts";
 import { SharingError } from "../../mod.ts";
 import { noChromium, withBrowser } from "../support/chromium.ts";
+import { startPoolpass } from "../support/poolpass.ts";
 import { test } from "../support/test.ts";
 import { ask } from "./loopback.ts";
+import { sharedFramesTest, until } from "./shared_frames.ts";
 import { channelOf, exporterStatus, now, storeStatus } from "./statuses.ts";
 
 const options = { skip: noChromium, long: true };
@@ -240,3 +242,30 @@ test(
       await sampler.closed;
     }),
 );
+
+sharedFramesTest("the page shows an exporter, says that it has died, and goes on with the next", async (frames) => {
+  const { path, exporter, start } = frames;
+  const consumer = await start("consume");
+  const top = startPoolpass("top", path, "--web", "0", "--interval", "0.2");
+  await until(() => top.output !== "", () => top.errors);
+  await withBrowser(async (browser) => {
+    const tab = await browser.open(/ at (\S+)\n$/.exec(top.output)![1]!);
+    await tab.until("document.querySelectorAll('#frames .legend li').length === 2");
+    await tab.until(`document.querySelector('#lines').textContent.includes('${consumer.pid}')`);
+    const holder = await start("hold");
+    const log = "document.querySelector('#log').textContent";
+    await tab.until(`${log}.includes('buffer weights: held by process ${holder.pid}')`);
+    holder.kill("SIGKILL");
+    await tab.until(`${log}.includes('buffer weights: no longer held by process ${holder.pid}')`);
+    exporter.kill("SIGKILL");
+    await tab.until("document.querySelector('#status').textContent.startsWith('Trying again: Cannot ')");
+    await start("export");
+    await tab.until(`${log}.includes('Another process listens')`);
+    await tab.until("document.querySelector('#status').textContent === 'Live, every 0.2 s'");
+    await tab.evaluate("document.querySelector('[value=sources]').click()");
+    await tab.until("document.querySelector('#memory .legend').textContent === 'pool 18.5 MiB'");
+    assertEquals(tab.complaints, []);
+  });
+  top.interrupt();
+  assertEquals((await top.ended).code, 0);
+}, options);

@@ -129,6 +129,7 @@ test("browsers share samples: one in an interval, and none when nobody watches",
   ]);
   assertEquals([omitted, series], [0, {
     rows: [["frames", 4 * 2 ** 20], ["weights", 1024]],
+    sources: [["pool 1", 4 * 2 ** 20 + 1024]],
     processes: [["process 102", 4 * 2 ** 20], ["process 101", 1024], ["elsewhere", 1024]],
     frames: [["frames", 60]],
     dropped: [["frames", 0.5]],
@@ -156,6 +157,7 @@ test("a store's generations are shown with their readers and their writer", asyn
   ]);
   assertEquals(omitted, 2);
   assertEquals(series.rows, [["llama/漢字, generation 2", 2 ** 31], ["llama/漢字, generation 1", 2 ** 30]]);
+  assertEquals(series.sources, [["device GPU-00000000-0000-0000-0000-000000000001", 3 * 2 ** 30]]);
   assertEquals(series.processes.map(([name]) => name), ["process 201", "process 202", "process 203"]);
 });
 

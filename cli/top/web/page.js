@@ -11,7 +11,7 @@ export class Page {
 
   /** What charts show of the states received so far: the oldest first. */
   points = [];
-  /** The memory that the chart shows: that of `rows` or of `processes`. */
+  /** The memory that the chart shows: that of `rows`, `sources` or `processes`. */
   memoryBy = "rows";
   /** The time at which charts show values; undefined for the last one. */
   cursor = undefined;

@@ -33,6 +33,7 @@ export const pageDocument = `<!doctype html>
 <section aria-label="Memory">
 <fieldset id="by"><legend class="hidden">Show memory by</legend>
 <label><input type="radio" name="by" value="rows" checked> by offer or entry</label>
+<label><input type="radio" name="by" value="sources"> by pool or device</label>
 <label><input type="radio" name="by" value="processes"> by holder</label></fieldset>
 <figure id="memory"></figure>
 </section>

@@ -30,10 +30,10 @@ export interface PageState {
 }
 
 /**
- * The charts: the memory of offers and entries, the memory that each process holds, and of channels the frames and the
- * dropped frames per second and the largest lag.
+ * The charts: the memory of offers and entries, that of pools or devices, and that which each process holds; of channels
+ * the frames and the dropped frames per second, and the largest lag.
  */
-export type SeriesName = "rows" | "processes" | "frames" | "dropped" | "lag";
+export type SeriesName = "rows" | "sources" | "processes" | "frames" | "dropped" | "lag";
 
 /** Values by name. */
 export type Series = readonly (readonly [name: string, value: number])[];
@@ -75,7 +75,8 @@ function seriesOf(rows: readonly Row[], { status, channels, listenerPid }: Sampl
     return rates === undefined ? [] : [{ name: printable(name), rates }];
   });
   return {
-    rows: largest(sizesByName(rows)),
+    rows: largest(sizesBy(rows, titleOf)),
+    sources: largest(sizesBy(rows, ({ source }) => printable(source))),
     processes: largest(sizes).map(([pid, byteLength]) => [nameOfProcess(pid, isSameNamespace), byteLength]),
     frames: rated.map(({ name, rates }) => [name, rates.framesPerSecond]),
     dropped: rated.map(({ name, rates }) => [name, rates.droppedPerSecond]),
@@ -83,14 +84,16 @@ function seriesOf(rows: readonly Row[], { status, channels, listenerPid }: Sampl
   };
 }
 
-/** Returns the sizes of rows by name. Withdrawn offers may have the same one. */
-function sizesByName(rows: readonly Row[]): ReadonlyMap<string, number> {
+/** Returns the sums of the sizes of rows by their names. */
+function sizesBy(rows: readonly Row[], nameOf: (row: Row) => string): ReadonlyMap<string, number> {
   const sizes = new Map<string, number>();
-  for (const row of rows) {
-    const name = row.state === "withdrawn" ? `${nameOfRow(row)}, withdrawn` : nameOfRow(row);
-    sizes.set(name, (sizes.get(name) ?? 0) + row.byteLength);
-  }
+  for (const row of rows) sizes.set(nameOf(row), (sizes.get(nameOf(row)) ?? 0) + row.byteLength);
   return sizes;
+}
+
+/** Returns the name of a row in charts. Withdrawn offers may have the same one. */
+function titleOf(row: Row): string {
+  return row.state === "withdrawn" ? `${nameOfRow(row)}, withdrawn` : nameOfRow(row);
 }
 
 /** Returns the largest values other than 0. */

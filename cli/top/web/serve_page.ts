@@ -109,10 +109,8 @@ class Samples implements AsyncDisposable {
   /** Takes a sample, and returns what the page shows of it, encoded. */
   take(): Promise<Uint8Array> {
     clearTimeout(this.#idleTimer);
-    return this.#taking = this.#state().then((state) => {
-      this.#closeWhenIdle();
-      return new TextEncoder().encode(JSON.stringify(state));
-    });
+    const encoded = this.#state().then((state) => new TextEncoder().encode(JSON.stringify(state)));
+    return this.#taking = encoded.finally(() => this.#closeWhenIdle());
   }
 
   /** Returns the state, or why there is none. A browser would report any other answer than 200 as an error. */
