@@ -5,7 +5,7 @@
  */
 import type { DetailWriter, ItemDetails, Track, TrackItem } from "./perfetto.ts";
 import type { Trace, TraceEvent } from "./read_trace.ts";
-import { messagesPerConnection, timedWork } from "./trace_format.ts";
+import { messagesPerConnection, timedWork, type TracedRank } from "./trace_format.ts";
 
 /** The traces of several processes as one. */
 export interface JoinedTrace {
@@ -21,31 +21,79 @@ interface MessageEnd {
 }
 
 /** Joins traces by the clock that their processes share. */
-export function joinTraces(traces: readonly Trace[]): JoinedTrace {
+export function joinTraces(files: readonly Trace[]): JoinedTrace {
   const items: TrackItem[] = [];
+  const traces = endedTraces(files);
   const flows = new Flows(traces);
   for (const trace of traces) addProcess(items, trace, flows);
   return { items, mistakes: flows.mistakes };
 }
 
+/** A trace all of whose events have ended. */
+interface EndedTrace extends Trace {
+  /** The time of the last event that has ended. */
+  readonly last: number;
+  /** The time at which the process ended; that of the last event of all traces if it is not known. */
+  readonly end: number;
+  /** The events by which other processes knew that this one had ended. */
+  readonly noticed: readonly TraceEvent[];
+  /** Whether the process has closed CUDA, as a process does that ends in order. */
+  readonly isClosed: boolean;
+}
+
+/** Ends the events that have not ended when their process did. */
+function endedTraces(traces: readonly Trace[]): EndedTrace[] {
+  const losses = new Map<number, TraceEvent[]>();
+  for (const { events, texts } of traces) {
+    for (const event of events) {
+      const isConnection = event.name === "connection lost";
+      if (!isConnection && event.name !== "commRevoke") continue;
+      const { lost, peer, why } = event.values;
+      const pid = isConnection ? peer : lost;
+      if (!pid || isConnection && texts.get(why ?? 0) !== "peer-gone") continue;
+      const known = losses.get(pid);
+      if (known === undefined) losses.set(pid, [event]);
+      else known.push(event);
+    }
+  }
+  const ends = traces.map(({ events }) => endOf(events));
+  const last = ends.reduce((last, end) => Math.max(last, end), 0);
+  return traces.map((trace, index) => {
+    const isClosed = trace.events.some(({ name }) => name === "close");
+    const own = ends[index]!;
+    // A connection also ends when the other process closes it, and goes on with other work.
+    const noticed = isClosed ? [] : (losses.get(trace.process.pid) ?? []).filter(({ begin }) => begin >= own);
+    const end = isClosed ? own : noticed.reduce((first, { begin }) => Math.min(first, begin), last);
+    const events = trace.events.map((event) => event.hasEnded ? event : event.endingAt(end));
+    return { ...trace, events, last: own, end, noticed, isClosed };
+  });
+}
+
+/** Returns the time of the last of some events. */
+function endOf(events: readonly TraceEvent[]): number {
+  return events.reduce((last, { begin, duration }) => Math.max(last, begin + duration), 0);
+}
+
 /** Finds the flows of a joined trace: from a message that was sent to its arrival, and from a record to its waits. */
 class Flows {
   readonly mistakes: string[] = [];
-  readonly #flows = new Map<TraceEvent, bigint[]>();
+  readonly #flows = new Map<TraceEvent | Trace, bigint[]>();
   #count = 0n;
 
-  constructor(traces: readonly Trace[]) {
+  constructor(traces: readonly EndedTrace[]) {
     this.#findMessages(traces);
     this.#findCollectives(traces);
     for (const trace of traces) this.#findRecords(trace);
+    for (const trace of traces) for (const event of trace.noticed) this.connect(trace, event);
   }
 
-  of(event: TraceEvent): readonly bigint[] | undefined {
+  /** Returns the flows that pass through an event, or through the end of a trace. */
+  of(event: TraceEvent | Trace): readonly bigint[] | undefined {
     return this.#flows.get(event);
   }
 
-  /** Adds a flow that passes through events. */
-  connect(...events: readonly TraceEvent[]): void {
+  /** Adds a flow that passes through events, or through the ends of traces. */
+  connect(...events: readonly (TraceEvent | Trace)[]): void {
     const flow = ++this.#count;
     for (const event of events) {
       const known = this.#flows.get(event);
@@ -127,10 +175,13 @@ function keyOf(sender: number, receiver: number, event: TraceEvent): string {
 }
 
 /** Adds the tracks of a process. */
-function addProcess(items: TrackItem[], trace: Trace, flows: Flows): void {
+function addProcess(items: TrackItem[], trace: EndedTrace, flows: Flows): void {
   const { process, events } = trace;
   const of = process.thread === 0 ? "" : `, thread ${process.thread}`;
-  const name = `${shortened(process.program)}${of} (${process.runtime}, ${process.driver})`;
+  // The communicators that are created from the first one have fewer ranks.
+  const [first = []] = trace.ranks.values();
+  const rank = first.length === 1 ? `, rank ${rankText(first[0]!)}` : "";
+  const name = `${shortened(process.program)}${of}${rank} (${process.runtime}, ${process.driver})`;
   const root: Track = { name, process: { pid: process.pid, name } };
   const tracks = new Map<string, Track>();
   const trackOf = (name: string, options: Partial<Track> = {}): Track => {
@@ -160,6 +211,8 @@ function addProcess(items: TrackItem[], trace: Trace, flows: Flows): void {
       const kind = event.name === "range" ? "range" : "wait";
       const row = lane === 0 ? "" : ` (${lane + 1})`;
       add(trackOf(`${kind}s${row}`), kind, event.duration);
+    } else if (event.name === "commRevoke" || event.name === "connection lost") {
+      add(trackOf("errors"), "error", undefined);
     } else if (peer !== undefined) {
       add(trackOf(`messages with process ${peer}`), "message", undefined);
     } else if (isWork.has(event.name)) {
@@ -175,6 +228,24 @@ function addProcess(items: TrackItem[], trace: Trace, flows: Flows): void {
       items.push({ track, begin: begin + event.duration, value: change.byteLength });
     }
   }
+  // The memory of a process is free when it has ended.
+  if (trace.isClosed || trace.noticed.length > 0) {
+    for (const pool of memory.pools) {
+      items.push({ track: trackOf(`bytes of pool ${hex(pool)}`), begin: trace.end, value: 0 });
+    }
+  }
+  if (trace.isClosed || events.length === 0) return;
+  const flow = flows.of(trace);
+  const why = trace.noticed.length > 0
+    ? "the process has ended"
+    : "the process still runs, or has ended without closing CUDA";
+  items.push({
+    begin: trace.last,
+    name: `last event: ${why}`,
+    track: trackOf("end of the trace"),
+    category: trace.noticed.length > 0 ? "error" : "end",
+    ...flow && { flows: flow },
+  });
 }
 
 /** What a process holds of another one for some time. */
@@ -194,10 +265,15 @@ const holding = {
 } as const;
 
 /** Returns the frames that a process has read, each until its release, and the offers that it has mapped. */
-function heldSlices({ events, texts }: Trace, flows: Flows): HeldSlice[] {
+function heldSlices({ events, texts, end: last }: EndedTrace, flows: Flows): HeldSlice[] {
   const offers = new Map<string, TraceEvent>();
   const begun = new Map<string, TraceEvent>();
-  const spans: { readonly event: TraceEvent; readonly end: number; readonly offer: TraceEvent | undefined }[] = [];
+  const spans: {
+    readonly event: TraceEvent;
+    readonly end: number;
+    readonly offer: TraceEvent | undefined;
+    readonly isReleased: boolean;
+  }[] = [];
   for (const event of events) {
     const isOffer = event.name === "receive offer";
     if (!isOffer && !Object.hasOwn(holding, event.name)) continue;
@@ -210,16 +286,17 @@ function heldSlices({ events, texts }: Trace, flows: Flows): HeldSlice[] {
     if (isOffer) offers.set(key, event);
     else if (begins === true) begun.set(key, event);
     else if (begins === false && begun.has(key)) {
-      spans.push({ event: begun.get(key)!, end: event.begin, offer });
+      spans.push({ event: begun.get(key)!, end: event.begin, offer, isReleased: true });
       begun.delete(key);
     }
     if (begins === true && offer !== undefined) flows.connect(offer, event);
   }
   // What was not released was held to the end.
-  const { begin: last = 0 } = events.at(-1) ?? {};
-  for (const [key, event] of begun) spans.push({ event, end: Math.max(last, event.begin), offer: offers.get(key) });
+  for (const [key, event] of begun) {
+    spans.push({ event, end: Math.max(last, event.begin), offer: offers.get(key), isReleased: false });
+  }
   const lanes = new Map<string, number[]>();
-  return spans.sort((a, b) => a.event.begin - b.event.begin).map(({ event, end, offer }) => {
+  return spans.sort((a, b) => a.event.begin - b.event.begin).map(({ event, end, offer, isReleased }) => {
     const { peer = 0, subject, byteLength } = event.values;
     const isFrame = event.name === "receive frame";
     const verb = isFrame ? "frames of" : "leases of";
@@ -234,7 +311,8 @@ function heldSlices({ events, texts }: Trace, flows: Flows): HeldSlice[] {
       lane,
       begin: event.begin,
       duration: end - event.begin,
-      name: isFrame ? `frame ${subject}` : texts.get(offer?.value("name") ?? 0) ?? `offer ${subject}`,
+      name: (isFrame ? `frame ${subject}` : texts.get(offer?.value("name") ?? 0) ?? `offer ${subject}`) +
+        (isReleased ? "" : " (not released)"),
       category: isFrame ? "frame" : "lease",
       flows: flows.of(event) ?? [],
       details: isFrame
@@ -248,6 +326,11 @@ function heldSlices({ events, texts }: Trace, flows: Flows): HeldSlice[] {
 class PoolMemory {
   readonly #allocations = new Map<number, { readonly pool: number; readonly byteLength: number }>();
   readonly #totals = new Map<number, number>();
+
+  /** The pools from which memory was allocated. */
+  get pools(): Iterable<number> {
+    return this.#totals.keys();
+  }
 
   /** Returns how much is allocated from a pool after an event; undefined if the event changes nothing. */
   change(event: TraceEvent): { pool: number; byteLength: number } | undefined {
@@ -308,10 +391,14 @@ function lanesOf(events: readonly TraceEvent[]): Map<TraceEvent, number> {
 
 function nameOf({ kernels, texts }: Trace, event: TraceEvent): string {
   const { name } = event;
-  if (name === "range" || isWork.has(name)) return texts.get(event.value("name") ?? 0) ?? name;
+  const how = event.hasThrown ? " (failed)" : event.hasEnded ? "" : " (not ended)";
+  if (name === "range" || isWork.has(name)) return (texts.get(event.value("name") ?? 0) ?? name) + how;
+  const why = texts.get(event.value("why") ?? 0);
+  // What follows the colon is advice.
+  if (why !== undefined) return `${name}: ${why.split(":")[0]}`;
   const handle = event.value("kernel");
   const kernel = handle === undefined ? undefined : kernels.get(handle);
-  return kernel === undefined ? name : `${name} ${kernel}`;
+  return (kernel === undefined ? name : `${name} ${kernel}`) + how;
 }
 
 /** What is shown of an event. */
@@ -326,13 +413,19 @@ class EventDetails implements ItemDetails {
 
   writeTo(writer: DetailWriter): void {
     const { device, site, values, hasThrown } = this.#event;
+    const { texts, ranks } = this.#trace;
     if (device !== undefined) writer.number("device", device);
     for (const name in values) {
       const value = values[name]!;
       const kernel = name === "kernel" ? this.#trace.kernels.get(value) : undefined;
       if (name === "name") continue;
       if (kernel !== undefined) writer.text("kernel", kernel);
-      else if (name === "message") {
+      else if (name === "why") writer.text("why", texts.get(value) ?? "");
+      else if (name === "group") {
+        const [place, ...more] = ranks.get(value) ?? [];
+        if (place !== undefined && more.length === 0) writer.text("rank", rankText(place));
+        writer.number("group", value);
+      } else if (name === "message") {
         writer.number("connection", Math.floor(value / messagesPerConnection));
         writer.number("message", value % messagesPerConnection);
       } else if (isHandle.has(name) && Number.isInteger(value) && value >= 0) writer.address(name, value);
@@ -341,6 +434,10 @@ class EventDetails implements ItemDetails {
     if (site !== undefined) writer.text("site", site);
     if (hasThrown) writer.flag("hasThrown", true);
   }
+}
+
+function rankText({ rank, size }: TracedRank): string {
+  return `${rank} of ${size}`;
 }
 
 function hex(value: number): string {

@@ -14,8 +14,10 @@ import {
   recordByteLength,
   recordPlaces,
   type TracedProcess,
+  type TracedRank,
   traceMagic,
   traceVersion,
+  unfinishedDuration,
   valueCount,
 } from "./trace_format.ts";
 import { shown } from "../support/validation.ts";
@@ -32,10 +34,14 @@ export interface TraceEvent {
   readonly site: string | undefined;
   /** The time at which the event began, in nanoseconds of `CLOCK_MONOTONIC`. */
   readonly begin: number;
-  /** The duration in nanoseconds. */
+  /** The duration in nanoseconds; 0 if the event has not ended. */
   readonly duration: number;
+  /** Whether the event has ended. A wait of a process that was killed has not. */
+  readonly hasEnded: boolean;
   /** The values, by their names. */
   readonly values: Readonly<Record<string, number>>;
+  /** Returns the event with a duration that reaches to a time, for an event that has not ended. */
+  endingAt(end: number): TraceEvent;
   /** Returns a value by its name. Undefined if the event has none of this name. Faster than `values`. */
   value(name: string): number | undefined;
 }
@@ -45,7 +51,7 @@ export interface Trace {
   /** The name of the file. */
   readonly file: string;
   readonly process: TracedProcess;
-  /** The events in the order in which they ended. */
+  /** The events in the order in which they were written: waits when they began, all others when they ended. */
   readonly events: readonly TraceEvent[];
   /** The number of older events that newer ones have replaced. */
   readonly replaced: number;
@@ -55,6 +61,8 @@ export interface Trace {
   readonly kernels: ReadonlyMap<number, string>;
   /** The texts to which values refer. */
   readonly texts: ReadonlyMap<number, string>;
+  /** The process's ranks in each communicator, by a number that all ranks have for the communicator. */
+  readonly ranks: ReadonlyMap<number, readonly TracedRank[]>;
 }
 
 /** Thrown for a file that is not a trace. */
@@ -105,13 +113,14 @@ export function readTrace(
     if (event !== undefined) events.push(event);
   }
   events.sort((a, b) => a.number - b.number);
-  const { process, kernels, texts } = names;
+  const { process, kernels, texts, ranks } = names;
   return {
     file,
     process,
     events,
     kernels,
     texts,
+    ranks,
     namesLost: header("namesLost"),
     replaced: Math.max(0, (events.at(-1)?.number ?? 0) - ringLength),
   };
@@ -122,10 +131,17 @@ interface Names {
   readonly kinds: Map<number, EventKind>;
   readonly kernels: Map<number, string>;
   readonly texts: Map<number, string>;
+  readonly ranks: Map<number, TracedRank[]>;
 }
 
 function readNames(bytes: Uint8Array<ArrayBuffer>): Names {
-  const names: Names = { process: undefined, kinds: new Map(), kernels: new Map(), texts: new Map() };
+  const names: Names = {
+    process: undefined,
+    kinds: new Map(),
+    kernels: new Map(),
+    texts: new Map(),
+    ranks: new Map(),
+  };
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   for (let at = 0; at + namePlaces.text <= bytes.length;) {
     const byteLength = view.getUint32(at + namePlaces.length, true);
@@ -138,6 +154,7 @@ function readNames(bytes: Uint8Array<ArrayBuffer>): Names {
     else if (type === nameType.kind) addKind(names.kinds, key, text);
     else if (type === nameType.kernel) names.kernels.set(key, text);
     else if (type === nameType.text) names.texts.set(key, text);
+    else if (type === nameType.communicator) addRank(names.ranks, key, text);
     at += namePlaces.text + padded(byteLength);
   }
   return names;
@@ -157,6 +174,14 @@ function addKind(kinds: Map<number, EventKind>, key: number, text: string): void
   if (value.values.length > valueCount || !value.values.every((name) => typeof name === "string")) return;
   const handles = Array.isArray(value.handles) ? value.handles : [];
   kinds.set(key, { name: value.name, values: value.values, handles });
+}
+
+function addRank(ranks: Map<number, TracedRank[]>, key: number, text: string): void {
+  const { rank, size } = parsed(text) ?? {};
+  if (typeof rank !== "number" || typeof size !== "number") return;
+  const known = ranks.get(key);
+  if (known === undefined) ranks.set(key, [{ rank, size }]);
+  else known.push({ rank, size });
 }
 
 function parsed(text: string): Record<string, unknown> | undefined {
@@ -201,7 +226,8 @@ function readRecord(
   if (number <= after || (number - 1) % ringLength !== place) return undefined;
   const kind = kinds.get(view.getUint16(at + recordPlaces.kind, true));
   const begin = view.getFloat64(at + recordPlaces.begin, true);
-  const duration = view.getFloat64(at + recordPlaces.duration, true);
+  const written = view.getFloat64(at + recordPlaces.duration, true);
+  const duration = written === unfinishedDuration ? 0 : written;
   if (kind === undefined || !(begin >= 0 && duration >= 0 && Number.isFinite(begin + duration))) return undefined;
   return new RecordedEvent(source, at, kind);
 }
@@ -218,11 +244,14 @@ class RecordedEvent implements TraceEvent {
   /** The offset of the record. */
   readonly #at: number;
   readonly #kind: EventKind;
+  /** The time at which it ends if its record has no duration. */
+  readonly #end: number;
 
-  constructor(source: EventSource, at: number, kind: EventKind) {
+  constructor(source: EventSource, at: number, kind: EventKind, end = 0) {
     this.#source = source;
     this.#at = at;
     this.#kind = kind;
+    this.#end = end;
   }
 
   get number(): number {
@@ -252,7 +281,19 @@ class RecordedEvent implements TraceEvent {
   }
 
   get duration(): number {
+    return this.hasEnded ? this.#duration : Math.max(0, this.#end - this.begin);
+  }
+
+  get hasEnded(): boolean {
+    return this.#duration !== unfinishedDuration;
+  }
+
+  get #duration(): number {
     return this.#source.view.getFloat64(this.#at + recordPlaces.duration, true);
+  }
+
+  endingAt(end: number): TraceEvent {
+    return new RecordedEvent(this.#source, this.#at, this.#kind, end);
   }
 
   get values(): Readonly<Record<string, number>> {

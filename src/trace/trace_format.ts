@@ -27,7 +27,7 @@
  * | 11     | u8          | 1 if the call has thrown an error                                              |
  * | 12     | u32         | the name that says where the program has called, or 0                          |
  * | 16     | f64         | the time at which the event began: nanoseconds of `CLOCK_MONOTONIC`            |
- * | 24     | f64         | its duration in nanoseconds                                                    |
+ * | 24     | f64         | its duration in nanoseconds; -1 if it has not ended                            |
  * | 32     | 4 times 8 bytes | values, whose meaning the kind of event defines: f64, or u64 for handles   |
  *
  * A **name** begins at a multiple of 8 bytes. The first name whose length is 0 is the end of the table.
@@ -70,6 +70,8 @@ export const recordPlaces = {
   duration: 24,
   values: 32,
 } as const;
+/** The duration of an event that has not ended. */
+export const unfinishedDuration = -1;
 /** The number of values of a record. */
 export const valueCount = 4;
 /** The device of a record that has none. */
@@ -84,6 +86,8 @@ export const nameType = {
   kernel: 3,
   /** A place in the program, or a string that a value of an event refers to. */
   text: 4,
+  /** A communicator, by its number that is the same in all ranks: a JSON text, `TracedRank`. */
+  communicator: 5,
 } as const;
 /** The offsets of a name's fields in bytes. The text is padded to a multiple of 8 bytes. */
 export const namePlaces = { length: 0, type: 4, key: 8, text: 16 } as const;
@@ -112,6 +116,12 @@ export interface TracedProcess {
   readonly began: number;
   /** The same time in nanoseconds of `CLOCK_MONOTONIC`. */
   readonly beganMonotonic: number;
+}
+
+/** The rank that a process has in a communicator. */
+export interface TracedRank {
+  readonly rank: number;
+  readonly size: number;
 }
 
 /** A kind of event. */

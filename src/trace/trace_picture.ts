@@ -16,11 +16,13 @@ const characterWidth = 6.5;
 const mostFlows = 400;
 const colors = ["#4e79a7", "#f28e2b", "#59a14f", "#b07aa1", "#e15759", "#76b7b2", "#9c755f", "#edc948"] as const;
 /** The categories in the order of their colors. Copies, fills and graphs have the last one. */
-const categories = ["call", "kernel", "message", "frame", "lease", "range", "wait"] as const;
+const categories = ["call", "kernel", "message", "frame", "error", "lease", "range", "wait"] as const;
+/** The categories of instants whose names are drawn beside them. */
+const labeled: ReadonlySet<string> = new Set(["error", "end"]);
 
 const style = `text{font:12px sans-serif;fill:#1f2328}.t{font-weight:600}.m{fill:#57606a}.r{stroke:#d0d7de}
-.f{fill:none;stroke:#57606a;stroke-opacity:.35}.i{font-size:11px;fill:#fff}svg{background:#fff}
-@media(prefers-color-scheme:dark){text{fill:#e6edf3}.m{fill:#9da7b3}.r{stroke:#373e47}.f{stroke:#9da7b3}svg{background:#0d1117}}`;
+.e{font-size:11px;fill:#cf222e}.f{fill:none;stroke:#57606a;stroke-opacity:.35}.i{font-size:11px;fill:#fff}svg{background:#fff}
+@media(prefers-color-scheme:dark){text{fill:#e6edf3}.m{fill:#9da7b3}.r{stroke:#373e47}.e{fill:#ff7b72}.f{stroke:#9da7b3}svg{background:#0d1117}}`;
 
 /** A row of a picture. */
 interface Row {
@@ -92,17 +94,26 @@ function slices({ track, items, top }: Row, x: (time: number) => number): string
       joined++;
       index++;
     }
-    const width = Math.max(right - left, leastWidth);
+    const width = Math.max(right - left, labeled.has(category) ? 2 : leastWidth);
     const title = joined > 1 ? `${joined} events, the first of them ${name}` : `${name}, ${formatTime(duration)}`;
     const fits = name.length * characterWidth < width && joined === 1;
     parts.push(
       `<rect x="${round(left)}" y="${top + 1}" width="${round(width)}" height="${sizes.row - 3}" fill="${
         colorOf(category)
       }"><title>${escapeMarkup(title)}</title></rect>` +
-        (fits ? `<text class="i" x="${round(left + 3)}" y="${top + 12}">${escapeMarkup(name)}</text>` : ""),
+        (fits ? `<text class="i" x="${round(left + 3)}" y="${top + 12}">${escapeMarkup(name)}</text>` : "") +
+        (labeled.has(category) && joined === 1 ? besides(name, left, top) : ""),
     );
   }
   return parts.join("\n");
+}
+
+/** Draws the name of an instant at the side where there is more room. */
+function besides(name: string, x: number, top: number): string {
+  const isLeft = x > (sizes.left + sizes.width) / 2;
+  return `<text class="e" x="${round(isLeft ? x - 4 : x + 5)}" y="${top + 12}"${isLeft ? ' text-anchor="end"' : ""}>${
+    escapeMarkup(name)
+  }</text>`;
 }
 
 function counter({ track, items, top }: Row, x: (time: number) => number): string {

@@ -11,6 +11,7 @@ import {
   type TracedProcess,
   traceMagic,
   traceVersion,
+  unfinishedDuration,
 } from "./trace_format.ts";
 
 /** The size of the table of names in bytes. */
@@ -150,6 +151,34 @@ export class TraceRecorder {
     return number + numbersBeforeValues;
   }
 
+  /**
+   * Begins to write an event, as `begin` does, that began at `begin` and has not ended: `finish` ends it. If the process
+   * is killed before, the trace shows what it was waiting for.
+   */
+  beginUnfinished(kind: number, device: number, begin: number): number {
+    const at = this.beginTimed(kind, device, begin, begin);
+    this.values[at - numbersBeforeValues + recordPlaces.duration / 8] = unfinishedDuration;
+    return at;
+  }
+
+  /**
+   * Ends an unfinished event, which began at `begin`. Returns false if newer events have replaced it.
+   *
+   * @param number the value of `count` after the event was written
+   */
+  finish(number: number, begin: number, hasThrown: boolean): boolean {
+    if (this.count - number >= this.#length) return false;
+    const place = (number - 1) % this.#length;
+    if (hasThrown) this.#words[place * wordsPerRecord + recordPlaces.kind / 4]! |= 1 << 24;
+    this.values[place * numbersPerRecord + recordPlaces.duration / 8] = Math.max(0, this.now() - begin);
+    return true;
+  }
+
+  /** The number of events that were written. */
+  get count(): number {
+    return this.#high * 2 ** 32 + this.#low;
+  }
+
   /** Makes all following events have the place where the program has called, which takes microseconds for each. */
   recordSites(): void {
     this.#hasSites = true;
@@ -188,14 +217,19 @@ export class TraceRecorder {
     wait: () => Promise<void>,
   ): Promise<void> {
     const begin = this.now();
+    const kind = this.kind({ name: `wait for ${what}`, values: [what] });
+    this.values[this.beginUnfinished(kind, device, begin)] = Number(handle);
+    this.end();
+    const number = this.count;
     let hasThrown = true;
     try {
       await wait();
       hasThrown = false;
     } finally {
-      const at = this.begin(this.kind({ name: `wait for ${what}`, values: [what] }), device, begin, hasThrown);
-      this.values[at] = Number(handle);
-      this.end();
+      if (!this.finish(number, begin, hasThrown)) {
+        this.values[this.begin(kind, device, begin, hasThrown)] = Number(handle);
+        this.end();
+      }
     }
   }
 

@@ -83,7 +83,6 @@ const recordedIfTrue: ReadonlySet<PropertyKey> = new Set(["streamQuery", "eventQ
 /** Calls that are not recorded: they only tell what the driver knows. */
 const unrecorded: ReadonlySet<PropertyKey> = new Set(
   [
-    "close",
     "usedDevices",
     "createKernelLaunch",
     "streamDescribeKernel",
@@ -149,6 +148,7 @@ function overridingCalls(driver: Driver, recorder: TraceRecorder, times: WorkTim
     },
     close(options) {
       times?.close();
+      recorder.instant(recorder.kind({ name: "close", values: [] }));
       driver.close(options);
     },
   };
@@ -170,7 +170,8 @@ function recordCalls(driver: Driver, recorder: TraceRecorder, name: PropertyKey,
   // Written out instead of with arrays, which would be allocated for each call.
   const record = (
     begin: number,
-    end: number,
+    /** Undefined for a call that has not returned. */
+    end: number | undefined,
     hasThrown: boolean,
     a: unknown,
     b: unknown,
@@ -182,7 +183,10 @@ function recordCalls(driver: Driver, recorder: TraceRecorder, name: PropertyKey,
     result: unknown,
   ): void => {
     if (kind === 0) defineKind([a, b, c, d, e, f, g, result]);
-    const at = recorder.beginTimed(kind, takesDevice ? a as number : noDeviceByte, begin, end, hasThrown);
+    const device = takesDevice ? a as number : noDeviceByte;
+    const at = end === undefined
+      ? recorder.beginUnfinished(kind, device, begin)
+      : recorder.beginTimed(kind, device, begin, end, hasThrown);
     for (let index = 0; index < count; index++) {
       let value: unknown;
       switch (places[index]) {
@@ -223,6 +227,23 @@ function recordCalls(driver: Driver, recorder: TraceRecorder, name: PropertyKey,
       const time = now();
       record(time, time, false, a, b, c, undefined, undefined, undefined, undefined, result);
       return result;
+    };
+  }
+  if (effectsOf(name).blocksOn !== undefined) {
+    return (a, b, c, d, e, f, g) => {
+      const begin = now();
+      record(begin, undefined, false, a, b, c, d, e, f, g, undefined);
+      const number = recorder.count;
+      let hasThrown = true;
+      try {
+        const result = method.call(driver, a, b, c, d, e, f, g);
+        hasThrown = false;
+        return result;
+      } finally {
+        if (!recorder.finish(number, begin, hasThrown)) {
+          record(begin, now(), hasThrown, a, b, c, d, e, f, g, undefined);
+        }
+      }
     };
   }
   return (a, b, c, d, e, f, g) => {

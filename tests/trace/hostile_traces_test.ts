@@ -129,6 +129,9 @@ test("whatever values events have, their traces are joined, encoded and drawn", 
     "streamWaitEvent",
     "launchKernel",
     "allReduce",
+    "commRevoke",
+    "connection lost",
+    "close",
     "__proto__",
   ];
   const valueNames = [
@@ -144,6 +147,8 @@ test("whatever values events have, their traces are joined, encoded and drawn", 
     "kernel",
     "group",
     "collective",
+    "lost",
+    "why",
     "constructor",
   ];
   const numbers = [0, 1, 2, 7, -1, -0.5, 0.5, 2 ** 31, 2 ** 53 + 2, 2 ** 60, 1e300, -1e300, NaN, Infinity, -Infinity];
@@ -163,6 +168,10 @@ test("whatever values events have, their traces are joined, encoded and drawn", 
       );
       for (let index = 0; index < 4; index++) recorder.values[at + index] = one(numbers);
       recorder.end();
+      if (one([true, false, false])) {
+        recorder.beginUnfinished(kind, 0, begin);
+        recorder.end();
+      }
     }
     recorder.text("text");
     const trace = readTrace("t", bytes);
@@ -172,4 +181,26 @@ test("whatever values events have, their traces are joined, encoded and drawn", 
     assert(decodePerfetto(parts[0]!).length >= items.length);
     assert(drawTrace(items).endsWith("</svg>\n"));
   }
+});
+
+test("an event that has not ended is read as such, and ends where it was written", () => {
+  const { recorder, bytes } = recorderOf();
+  const [waiting, kind] = ["wait", "call"].map((name) => recorder.kind({ name, values: ["a"] })) as [number, number];
+  const begin = recorder.now();
+  recorder.values[recorder.beginUnfinished(waiting, 0, begin)] = 5;
+  recorder.end();
+  const number = recorder.count;
+  for (let index = 1; index < length; index++) recorder.instant(kind, index);
+  const read = () => {
+    const [first] = readTrace("t", bytes).events;
+    return [first!.name, first!.values.a, first!.hasEnded, first!.duration > 0, first!.hasThrown];
+  };
+  assertEquals(read(), ["wait", 5, false, false, false]);
+  assert(recorder.finish(number, begin, true));
+  assertEquals(read(), ["wait", 5, true, true, true]);
+  recorder.instant(kind, length);
+  // The event that has replaced it stays as it is.
+  assert(!recorder.finish(number, begin, false));
+  const { events } = readTrace("t", bytes);
+  assertEquals(events.map(({ name, duration }) => [name, duration]), Array(length).fill(["call", 0]));
 });

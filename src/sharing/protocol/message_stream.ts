@@ -275,13 +275,16 @@ export class MessageStream {
   #sendGoodbye(reason: GoodbyeReason, text: string): void {
     this.#writer.flush();
     if (this.#writer.isEmpty && this.#writer.failure === undefined) {
-      this.#writer.add({
+      const time = this.#traced?.now() ?? 0;
+      const message: Message = {
         type: "goodbye",
         reason,
         lowestVersion: protocolVersions.lowest,
         highestVersion: protocolVersions.highest,
         text,
-      });
+      };
+      this.#writer.add(message);
+      this.#traced?.sent(message, time);
       this.#writer.flush();
     }
   }
@@ -441,6 +444,7 @@ export class MessageStream {
   }
 
   #notifyEnd(handlers: MessageStreamHandlers | undefined, error: SharingError | undefined): void {
+    if (error !== undefined) this.#traced?.lost(error.code);
     if (handlers === undefined) this.#pendingEnd = { error };
     else runEach(() => handlers.onEnd(error));
   }

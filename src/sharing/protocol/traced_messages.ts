@@ -38,6 +38,13 @@ export class TracedMessages {
     this.#record("receive", message, ++this.#received, this.now());
   }
 
+  /** Records that the connection has ended with an error. */
+  lost(code: string): void {
+    const recorder = this.#recorder;
+    const kind = recorder.kind({ name: "connection lost", values: ["peer", "message", "subject", "why"] });
+    recorder.instant(kind, this.#peer, this.#received, 0, recorder.text(code));
+  }
+
   #record(verb: "send" | "receive", message: Message, number: number, time: number): void {
     const recorder = this.#recorder;
     const isOffer = message.type === "offer";

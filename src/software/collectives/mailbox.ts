@@ -96,7 +96,8 @@ export function agree(one: MailboxEntry, other: MailboxEntry): boolean {
     one.root === other.root && one.count === other.count;
 }
 
-function nameIn(names: Readonly<Record<string, number>>, number: number): string {
+/** Returns the name of a number in a table. */
+export function nameIn(names: Readonly<Record<string, number>>, number: number): string {
   return Object.keys(names).find((name) => names[name] === number) ?? `operation ${number}`;
 }
 

@@ -15,6 +15,8 @@ import {
   describe,
   type Mailbox,
   type MailboxEntry,
+  nameIn,
+  type OperationName,
   operationNumbers,
   receivedFrom,
   ringLength,
@@ -38,6 +40,8 @@ export abstract class StreamOperation {
   readonly stream: Stream;
   /** The sequence number of the operation's entries. Assigned when the operation is enqueued. */
   protected number = 0;
+  /** The time at which the operation began, as `performance.now()`, if that is asked for. */
+  #begin: number | undefined;
 
   constructor(communicator: SoftwareCommunicator, stream: Stream) {
     this.communicator = communicator;
@@ -50,6 +54,8 @@ export abstract class StreamOperation {
   protected abstract get completesAfter(): readonly Awaited[];
   protected abstract post(): Slices;
   protected abstract complete(): Slices;
+  /** The name of the call, for traces. */
+  protected abstract readonly name: OperationName;
 
   protected get membership(): Membership {
     return this.communicator.membershipFor("do the work of the communicator");
@@ -69,27 +75,45 @@ export abstract class StreamOperation {
     const collective = this.ring === commonRings.collectives ? this.number : undefined;
     if (collective === undefined) communicator.onMessageEnqueued();
     const done = () => communicator.onComplete(collective);
-    communicator.onWorkEnqueued(this.#enqueue(this.complete(), this.completesAfter, done));
+    communicator.onWorkEnqueued(
+      this.#enqueue(this.complete(), this.completesAfter, { done, ended: () => this.#reportTime() }),
+    );
+  }
+
+  /** Reports the time from the first slice to the end, with the wait for the other ranks. */
+  #reportTime(): void {
+    const { stream: { device, handle }, communicator: { hasEnded, services } } = this;
+    if (this.#begin === undefined) return;
+    const name = hasEnded ? `${this.name} (failed)` : this.name;
+    services.scheduler.onKernel?.({ name, device, stream: handle, begin: this.#begin, end: performance.now() });
   }
 
   /**
    * @param slices the phase to run
    * @param after the conditions and work to wait for
-   * @param done called when the phase is complete, but not if it was revoked
+   * @param handlers.done called when the phase is complete, but not if it was revoked
+   * @param handlers.ended called when the phase is complete or was revoked
    */
-  #enqueue(slices: Slices, after: readonly Awaited[], done?: () => void): Work {
+  #enqueue(
+    slices: Slices,
+    after: readonly Awaited[],
+    { done, ended }: { readonly done?: () => void; readonly ended?: () => void } = {},
+  ): Work {
     const { communicator } = this;
+    const { scheduler } = communicator.services;
     let isDone = false;
     const run = (): boolean => {
+      if (scheduler.onKernel !== undefined) this.#begin ??= performance.now();
       isDone = communicator.hasEnded || runSlice(slices, communicator);
       if (isDone && !communicator.hasEnded) done?.();
+      if (isDone) ended?.();
       return isDone;
     };
     // Called when the scheduler drops the work. If the work is incomplete, the device was lost.
     const release = (): void => {
       if (!isDone && !communicator.hasEnded) communicator.failByDeviceLoss();
     };
-    return communicator.services.scheduler.enqueue(this.stream, run, { after, release });
+    return scheduler.enqueue(this.stream, run, { after, release });
   }
 
   /** Writes bytes to this rank's mailbox, and posts the operation's entry, which refers to these bytes. */
@@ -246,6 +270,10 @@ export class CollectiveOperation extends StreamOperation {
     this.#target = target;
   }
 
+  protected get name(): OperationName {
+    return nameIn(operationNumbers, this.#call.operation) as OperationName;
+  }
+
   protected get postsAfter(): readonly Awaited[] {
     return [this.communicator.room];
   }
@@ -382,6 +410,7 @@ abstract class MessageOperation extends StreamOperation {
 
 /** Sends a message to any rank of the communicator, including this rank. */
 export class SendOperation extends MessageOperation {
+  protected readonly name = "send";
   #posted: MailboxEntry | undefined;
 
   get ring(): number {
@@ -410,6 +439,8 @@ export class SendOperation extends MessageOperation {
 
 /** Receives a message from any rank of the communicator, including this rank. */
 export class ReceiveOperation extends MessageOperation {
+  protected readonly name = "recv";
+
   get ring(): number {
     return receivedFrom(this.peer);
   }
