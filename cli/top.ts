@@ -30,13 +30,14 @@ Options:
   --count N       end after this many samples
   --web PORT      serve a page with pictures over time at this port of 127.0.0.1, until interrupted; 0 for any that is
                   free. The URL, which is printed, has a random token: who knows it may see the page
-  --trace FILE... show the last seconds of what processes have recorded with POOLPASS_TRACE=FILE on the page
+  --trace FILE... show on the page the last seconds of what processes have recorded with POOLPASS_TRACE=FILE; the socket
+                  comes before
 ${connectionHelp}
   --json          print each sample as a JSON object in a line
 
 Examples:
   poolpass top /run/user/1000/frames.sock
-  poolpass top /run/user/1000/frames.sock --web 0
+  poolpass top /run/user/1000/frames.sock --web 0 --trace /tmp/*.trace
   poolpass top /run/user/1000/frames.sock --interval 5 --json >> frames.log`;
 
 const options = {
@@ -65,7 +66,9 @@ async function run(args: readonly string[], terminal: Terminal): Promise<number>
   const { files, values } = readOptions(args, options);
   const port = values.web === undefined ? undefined : readPort(values.web);
   // A shell replaces --trace *.trace by several names, of which the option takes the first.
-  const [traces, rest] = values.trace.length === 0 ? [[], files] : [[...values.trace, ...files.slice(1)], [files[0]!]];
+  const [traces, rest] = values.trace.length === 0
+    ? [[], files]
+    : [[...values.trace, ...files.slice(1)], files.slice(0, 1)];
   const path = onlyPath(rest);
   const interval = numberOf(values.interval, { name: "interval", otherwise: 1, least: 0.1 }) * 1000;
   const count = numberOf(values.count, { name: "count", otherwise: Infinity, least: 1 });

@@ -113,6 +113,14 @@ test(
         }
       }
       assertEquals(backgrounds.size, 2, "one for light, one for dark");
+      const picture = await browser.open(`${server.url}trace.svg`);
+      await picture.until("document.querySelector('text').textContent.includes('/none/<b>')");
+      assertEquals(
+        await picture.evaluate("getComputedStyle(document.querySelector('text')).fontSize"),
+        "14px",
+        "its style",
+      );
+      assertEquals(picture.complaints, []);
     }),
 );
 

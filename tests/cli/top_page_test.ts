@@ -241,7 +241,7 @@ test("the trace is drawn once for all browsers; why it cannot be is drawn, too",
       assertEquals([status, type], [200, "image/svg+xml"]);
       assertMatch(
         String(headers["content-security-policy"]),
-        /^default-src 'none'; style-src 'unsafe-inline'; sandbox$/,
+        /^default-src 'none'; style-src 'sha256-[\w+\/]{43}='; sandbox$/,
       );
       // Read at most once in a while.
       rmSync(file, { force: true });

@@ -1,6 +1,7 @@
+import type { Buffer } from "node:buffer";
 import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
 import { SharingError } from "../../../mod.ts";
-import { type ContentSource, serveLoopback } from "../../loopback_server.ts";
+import { type Content, type ContentSource, serveLoopback } from "../../loopback_server.ts";
 import { printable } from "../../status/table.ts";
 import type { Sample } from "../sampler.ts";
 import { type Change, ChangeLog } from "./change_log.ts";
@@ -13,7 +14,8 @@ import { icon, pageDocument, style } from "./page_document.ts";
 const tokenByteLength = 24;
 /** The number of intervals without a request, and the milliseconds after them, until the connection is closed. */
 const [idleIntervals, idlePause] = [3, 1000];
-
+/** The longest time that a timer can wait, in milliseconds. */
+const longestPause = 2 ** 31 - 1;
 /** The least time between two readings of traces in milliseconds. */
 const stripPause = 5000;
 
@@ -25,12 +27,6 @@ const headers = {
   // The token in the URL must not reach other sites.
   "referrer-policy": "no-referrer",
 } as const;
-
-/** Those of a picture, which has a style of its own and no script. */
-const stripHeaders = {
-  ...headers,
-  "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox",
-};
 
 /** Samples of a listener, such as a `Sampler`. Disposing closes the connection, and the next sample opens another. */
 export interface SampleSource extends AsyncDisposable {
@@ -62,18 +58,19 @@ export interface PageServer extends AsyncDisposable {
  * @param port the port; 0 for any free one
  */
 export async function servePage(port: number, options: PageOptions): Promise<PageServer> {
-  const { interval, timeout, traces = [] } = options;
+  const { timeout, traces = [] } = options;
+  const interval = Math.min(options.interval, longestPause);
   const settings = JSON.stringify({ interval, hasTrace: traces.length > 0 });
   const samples = new Samples(options);
   const state = atMostEvery(interval, () => samples.take());
-  const strip = atMostEvery(stripPause, () => drawStrip(traces));
+  const strip = atMostEvery(stripPause, async () => pictureOf(await drawStrip(traces)));
   const sources: Readonly<Record<string, ContentSource>> = {
     "": fixed(pageDocument, "text/html; charset=utf-8"),
     "page.js": fixed(`new (${Page})(document.body, ${settings});\n`, "text/javascript; charset=utf-8"),
     "page.css": fixed(style, "text/css; charset=utf-8"),
     "icon.svg": fixed(icon, "image/svg+xml"),
     "state": async () => ({ body: await state(), type: "application/json", headers }),
-    "trace.svg": async () => ({ body: await strip(), type: "image/svg+xml", headers: stripHeaders }),
+    "trace.svg": strip,
   };
   const token = randomBytes(tokenByteLength).toString("base64url");
   const find = (path: string): ContentSource | undefined => {
@@ -129,7 +126,7 @@ class Samples implements AsyncDisposable {
 
   /** Closes the connection to the listener after a while without requests: nothing of it is held for nobody. */
   #closeWhenIdle(): void {
-    const pause = idleIntervals * this.#interval + idlePause;
+    const pause = Math.min(idleIntervals * this.#interval + idlePause, longestPause);
     this.#idleTimer = setTimeout(() => void this.#sampler[Symbol.asyncDispose](), pause);
   }
 
@@ -150,6 +147,14 @@ function atMostEvery<T>(interval: number, take: () => Promise<T>): () => Promise
   };
 }
 
+/** Returns an SVG with a style of its own, which nothing else may style, and without a script. */
+function pictureOf(svg: string): Content {
+  const [, style] = /<style>([^]*?)<\/style>/.exec(svg)!;
+  const policy = `default-src 'none'; style-src 'sha256-${digestOf(style!).toString("base64")}'; sandbox`;
+  const body = new TextEncoder().encode(svg);
+  return { body, type: "image/svg+xml", headers: { ...headers, "content-security-policy": policy } };
+}
+
 function fixed(text: string, type: string): ContentSource {
   const content = { body: new TextEncoder().encode(text), type, headers };
   return () => content;
@@ -157,6 +162,9 @@ function fixed(text: string, type: string): ContentSource {
 
 /** Compares strings in a time that does not depend on where they differ. */
 function isSame(a: string, b: string): boolean {
-  const digestOf = (text: string) => createHash("sha256").update(text).digest();
   return timingSafeEqual(digestOf(a), digestOf(b));
+}
+
+function digestOf(text: string): Buffer {
+  return createHash("sha256").update(text).digest();
 }

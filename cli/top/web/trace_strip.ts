@@ -14,8 +14,8 @@ const maximumEvents = 16_384;
 const shownTime = 5e9;
 
 /** Draws the last seconds of traces as an SVG, or why it cannot. */
-export async function drawStrip(files: readonly string[]): Promise<Uint8Array> {
-  return new TextEncoder().encode(await pictureOf(files).catch((error) => drawText((error as Error).message)));
+export async function drawStrip(files: readonly string[]): Promise<string> {
+  return await pictureOf(files).catch((error) => drawText((error as Error).message));
 }
 
 async function pictureOf(files: readonly string[]): Promise<string> {
