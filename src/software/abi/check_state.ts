@@ -190,10 +190,12 @@ export const orderBits = {
   texels: 32768,
   /** The scope is the cluster: that of a block, or a wider one if clusters have several blocks. */
   cluster: 65536,
+  /** An atomic operation that is a load and a store in the code of a GPU, if the memory is another block's. */
+  divided: 131072,
 } as const;
 
 /**
  * The number of low bits that `orderBits` occupy. The bits above them contain the base-2 logarithm of the number of
  * elements of an access or, for `wait`, the number of groups.
  */
-export const orderCountShift = 17;
+export const orderCountShift = 18;

@@ -300,7 +300,8 @@ export const cases: Readonly<Record<string, (gpu: CudaDevice) => string>> = {
         "a reduction":
           `cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes.add.u32 [%r1], [%r1+64], 64, [%r2];`,
         "st.async": `st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [%r1], %r4, [%r2];`,
-        "a copy to global memory with a hint": `mov.u32 %r4, 77; st.shared.u32 [%r1+64], %r4; fence.proxy.async;
+        "a copy to global memory with a hint":
+          `mov.u32 %r4, 77; st.shared.v4.u32 [%r1+64], {%r4, %r5, %r5, %r5}; fence.proxy.async;
           createpolicy.fractional.L2::evict_first.b64 %rd4;
           cp.async.bulk.global.shared::cta.bulk_group.L2::cache_hint [%rd1+16], [%r1+64], 16, %rd4;
           cp.async.bulk.commit_group; cp.async.bulk.wait_group 0; ret;`,

@@ -132,6 +132,23 @@ test("atomic operations of the cluster do not race with each other", async () =>
   assertEquals(await reportsOf([storeOwn, sync, add, loadOwn, sync]), ["shared-race 2,3"]);
 });
 
+test("an atomic operation that a GPU divides in another block's shared memory races", async () => {
+  // All threads of a block update the same word.
+  const update = (operation: string, register: string) =>
+    `mapa.shared::cluster.u32 %r12, %r10, %r7; atom.relaxed.cluster.shared::cluster.${operation} ${register}, [%r12], ` +
+    `${register}${operation.startsWith("cas") ? `, ${register}` : ""};`;
+  const reports = (...body: string[]) => reportsOf(["mov.b64 %rd5, 5; mov.u32 %r13, 5;", sync, ...body, sync]);
+  for (const operation of ["min.u64", "max.s64", "xor.b64"]) {
+    assertEquals(await reports(update(operation, "%rd5")), ["shared-race 2,2"], operation);
+  }
+  for (const operation of ["add.u64", "exch.b64", "cas.b64"]) {
+    assertEquals(await reports(update(operation, "%rd5")), [], operation);
+  }
+  assertEquals(await reports(update("max.u32", "%r13")), []);
+  assertEquals(await reports(update("add.noftz.f16x2", "%r13")), ["shared-race 2,2"]);
+  assertEquals(await reports("atom.relaxed.cluster.shared.max.u64 %rd5, [other], %rd5;"), []);
+});
+
 test("a copy to several blocks is awaited by each", async () => {
   const copy = "mov.u16 %h1, 3; @%p3 bra SENT; @%p1 bra SENT; cp.async.bulk.shared::cluster.global.mbarrier::" +
     "complete_tx::bytes.multicast::cluster [sm], [%rd1], 256, [bar], %h1;";

@@ -348,8 +348,8 @@ function findBulkGlobal(): HelperFunction {
   const code = new CodeWriter();
   pushBytes(code, place);
   code.set(bytes);
-  pushFaultIfMisaligned(code, { address, bytes, place, thread });
   code.get(size).ops("i32Eqz").if().get(address).ops("i32WrapI64", "return").end();
+  pushFaultIfMisaligned(code, { address, bytes, place, thread });
   pushIsIn(code, address, addressBase);
   code.if();
   pushAllocation(code, { address, bounds, begin, length, offset });

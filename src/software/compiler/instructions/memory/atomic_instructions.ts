@@ -119,7 +119,15 @@ export function updateRange(
 
 /** Returns the memory order of an atomic instruction. The default scope is the device. */
 export function atomicOrderOf(i: ResolvedInstruction, elements: number = 1): number {
-  return accessOrderOf(i, { isStrong: true, elements, defaults: { scope: "gpu" } });
+  const order = accessOrderOf(i, { isStrong: true, elements, defaults: { scope: "gpu" } });
+  return isDivided(i) ? order | orderBits.divided : order;
+}
+
+/** Whether `ptxas` makes an atomic operation of a load and a store in the shared memory of another block. */
+function isDivided({ choices, type }: ResolvedInstruction): boolean {
+  const operation = choices.get("operation")!;
+  if (type.name === "f16x2" || type.name === "bf16x2") return true;
+  return type.bits === 64 && ["min", "max", "and", "or", "xor"].includes(operation);
 }
 
 function elementsOf(

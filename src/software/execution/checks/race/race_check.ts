@@ -274,6 +274,10 @@ export class RaceCheck {
       if (isIgnored) this.#memory.ignore(offset);
       return;
     }
+    if ((order & orderBits.divided) !== 0 && owner !== undefined && owner !== block) {
+      order &= ~(orderBits.strong | orderBits.acquire | orderBits.release);
+      this.#options.findings.noteDivided(place);
+    }
     const isShared = owner !== undefined;
     const releases = isReserved ? block.releases : owner?.releases ?? this.#releases;
     const isStrong = (order & orderBits.strong) !== 0;

@@ -78,6 +78,8 @@ export class RaceFindings {
   readonly #stride: number;
   /** The encoded code locations of calls that free memory, which are recorded as writes. */
   readonly #frees = new Set<number>();
+  /** The encoded code locations of atomic operations that are a load and a store in another block's shared memory. */
+  readonly #divided = new Set<number>();
   /** The offsets of the words of shared memory that threads poll. */
   readonly #polled = new Set<number>();
   /** The counted conflicts. The key consists of the kind, the two PTX lines and, for volatile accesses, the offset. */
@@ -92,6 +94,11 @@ export class RaceFindings {
   /** Records that accesses at a code location are calls of `free`, which are checked as writes. */
   noteFree(place: number): void {
     this.#frees.add(place);
+  }
+
+  /** Records that the atomic operation at a code location is a load and a store in another block's shared memory. */
+  noteDivided(place: number): void {
+    this.#divided.add(place);
   }
 
   /**
@@ -217,6 +224,7 @@ export class RaceFindings {
         isUpdate,
         isSignalled: this.#options.signals.has(this.#blockOf(earlier.thread), this.#blockOf(later.thread)),
         isOneWarp: this.#stride === 32,
+        isDivided: [later, earlier].some(({ place }) => this.#divided.has(place)),
         later: accesses[0],
         earlier: accesses[1],
       }),
@@ -320,6 +328,8 @@ interface RacingAccesses {
   readonly isSignalled: boolean;
   /** Whether a block has at most one warp. */
   readonly isOneWarp: boolean;
+  /** Whether one of the accesses is an atomic operation that is a load and a store in another block's shared memory. */
+  readonly isDivided: boolean;
   readonly later: ThreadAccess;
   readonly earlier: ThreadAccess;
 }
@@ -356,6 +366,16 @@ function wordingOf(kind: ConflictKind, accesses: RacingAccesses): RaceWording {
     : `the ${nouns[later.access]} and the ${nouns[earlier.access]}`;
   switch (kind) {
     case "race":
+      if (accesses.isDivided && later.access === earlier.access) {
+        return {
+          kind: space,
+          problem:
+            `${pair} are not atomic on a GPU of compute capability 9.0: in the shared memory of another block, ` +
+            "ptxas makes the operation of a load and a store, between which others may store",
+          advice: "Use an operation of 32 bits, atomicAdd or atomicExch of 64 bits, or a loop with atomicCAS; or let " +
+            "the threads of each block update shared memory of their own, and combine it after cluster.sync()",
+        };
+      }
       return {
         kind: space,
         problem: `${pair} may happen in either order, or at once: ${missingIn(accesses)}`,
