@@ -103,7 +103,7 @@ section {
 section[hidden] { display: none; }
 #channels { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 320px), 1fr)); gap: 16px 28px; }
 fieldset { position: absolute; top: 12px; right: 14px; margin: 0; padding: 0; border: 0; color: var(--muted); }
-fieldset label { margin-left: 14px; }
+fieldset label { display: inline-block; margin-left: 14px; }
 figure { margin: 0; min-width: 0; }
 figure svg { display: block; width: 100%; cursor: crosshair; }
 svg text { fill: var(--muted); font-size: 12px; }
