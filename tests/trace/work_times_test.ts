@@ -174,7 +174,7 @@ test("a program runs whatever call of its events fails, and all that exists is d
     "eventDestroy",
   ] as const;
   for (const name of failingCalls) {
-    for (let last = 0; last < 8; last++) {
+    for (const last of [0, 1, 4]) {
       const driver = software.open();
       const counting = countHandles(driver);
       let count = 0;
