@@ -2,11 +2,12 @@
  * Times the same calls at three layers: the native functions themselves, the methods of the driver, and the public
  * objects. `main.ts` starts this program in each runtime. Prints one line of JSON.
  *
- *     layers.ts JOB ROUNDS OPERATIONS [FILE]
+ *     layers.ts JOB ROUNDS OPERATIONS [FILE [kernels]]
  *
  * JOB is one of:
  *
- * - `times`: the time of each call. With FILE, the public objects record a trace in it.
+ * - `times`: the time of each call. With FILE, the public objects record a trace in it; with `kernels`, also when
+ *   kernels and copies run.
  * - `garbage`: the bytes that each call leaves on the heap. The result is valid only if nothing is collected meanwhile.
  * - `pairs`: only allocates and frees, OPERATIONS times.
  *
@@ -18,6 +19,7 @@ import process from "node:process";
 import { CudaDriver } from "../../ffi/cuda_driver.ts";
 import { loadCudaLibraries } from "../../ffi/cuda_libraries.ts";
 import { addressOf } from "../../ffi/native/host.ts";
+import type { Driver } from "../../src/driver.ts";
 import type { CachingAllocator } from "../../src/memory/caching/caching_allocator.ts";
 import { Cuda } from "../../src/objects/cuda.ts";
 import type { DeviceBuffer } from "../../src/memory/device_buffer.ts";
@@ -25,6 +27,7 @@ import type { MemoryPool } from "../../src/memory/pools/memory_pool.ts";
 import { Session } from "../../src/session.ts";
 import { defaultTraceEvents, openTrace } from "../../src/trace/open_trace.ts";
 import { tracedDriver } from "../../src/trace/traced_driver.ts";
+import { WorkTimes } from "../../src/trace/work_times.ts";
 import { allocationTrace, xorshift } from "../cuda/allocation_trace.ts";
 
 /** The layer at which a call is made. */
@@ -65,12 +68,11 @@ const ptx = `.version 7.0
 
 const [job, ...rest] = process.argv.slice(2) as [string, ...string[]];
 const [rounds, operations] = rest.map(Number) as [number, number];
-const [, , file] = rest;
+const [, , file, timed] = rest;
 
 const { driver: native } = loadCudaLibraries({ cudart: null });
 const driver = new CudaDriver({ cudart: null });
-const recorded = file === undefined ? driver : tracedDriver(driver, openTrace(file, defaultTraceEvents, "cuda"));
-using cuda = new Cuda(new Session(recorded));
+using cuda = new Cuda(new Session(file === undefined ? driver : recordedDriver(file)));
 const gpu = cuda.device(0);
 using stream = gpu.createStream({ nonBlocking: true });
 using other = gpu.createStream({ nonBlocking: true });
@@ -272,6 +274,11 @@ function measureAll(): void {
       },
     };
   }
+}
+
+function recordedDriver(file: string): Driver {
+  const recorder = openTrace(file, defaultTraceEvents, "cuda");
+  return tracedDriver(driver, recorder, timed === "kernels" ? new WorkTimes(driver, recorder) : undefined);
 }
 
 function timesOf(cases: Readonly<Record<string, Operation>>): OverheadTimes {

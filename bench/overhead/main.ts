@@ -47,19 +47,23 @@ function run(
 
 async function printTimes(runtime: string, { rounds, operations, folder }: Options): Promise<void> {
   const args = ["times", rounds, operations];
-  const times: OverheadTimes = JSON.parse(await run(runtime, { args, folder }));
+  const measure = async (...more: string[]): Promise<OverheadTimes> =>
+    JSON.parse(await run(runtime, { args: [...args, ...more], folder }));
+  const times = await measure();
   const file = Deno.makeTempFileSync();
-  Deno.removeSync(file);
-  const traced: OverheadTimes = JSON.parse(await run(runtime, { args: [...args, file], folder }));
+  const traced: OverheadTimes[] = [];
+  for (const kernels of [[], ["kernels"]]) {
+    Deno.removeSync(file);
+    traced.push(await measure(file, ...kernels));
+  }
   Deno.removeSync(file);
   const rows = Object.entries(times).map(([name, { raw, driver, objects }]) => {
-    const added = Math.min(...objects) - Math.min(...raw);
-    const addedByTrace = Math.min(...traced[name]!.objects) - Math.min(...objects);
-    const all = [raw, driver, objects].map(formatNanoseconds);
-    return [name, ...all, added.toFixed(1), addedByTrace.toFixed(1)];
+    const least = [raw, objects, ...traced.map((each) => each[name]!.objects)].map((each) => Math.min(...each));
+    const added = least.slice(1).map((time, index) => (time - least[index]!).toFixed(1));
+    return [name, ...[raw, driver, objects].map(formatNanoseconds), ...added];
   });
   console.log(`\n${runtime}: nanoseconds per call\n`);
-  const titles = ["", "native function", "driver's method", "objects", "objects add", "a trace adds"];
+  const titles = ["", "native function", "driver's method", "objects", "objects add", "a trace adds", "times add"];
   console.log(formatTable([titles, ...rows]));
 }
 

@@ -65,6 +65,8 @@ export class WorkTimes {
   readonly #devices = new Map<number, DeviceTimes | null>();
   /** The names of kernels, by their handles. */
   readonly #kernels = new Map<bigint, number>();
+  /** The number of operations that have not been collected. */
+  #pending = 0;
   /** The number of operations that could not be timed. */
   #untimed = 0;
 
@@ -85,7 +87,7 @@ export class WorkTimes {
     if (name !== "streamQuery" && name !== "eventQuery" && effects.blocksOn === undefined) return method;
     return (...parameters) => {
       const result = method(...parameters);
-      if (result !== false) this.collect();
+      if (this.#pending > 0 && result !== false) this.collect();
       return result;
     };
   }
@@ -187,6 +189,7 @@ export class WorkTimes {
     let queue = times.streams.get(stream);
     if (queue === undefined) times.streams.set(stream, queue = new StreamTimes(stream));
     queue.pending.push(pair);
+    this.#pending++;
     if (queue.pending.length < queue.limit) return;
     this.#relaxed(times, () => this.#collectStream(times, queue));
     queue.limit = queue.pending.length + operationsBetweenCollections;
@@ -229,6 +232,7 @@ export class WorkTimes {
     // Work of a stream ends in its order.
     if (pending.length > 0 && isDone(pending.at(-1)!)) count = pending.length;
     else while (count < pending.length && isDone(pending[count]!)) count++;
+    this.#pending -= count;
     for (const pair of pending.splice(0, count)) this.#record(times, queue, pair);
     if (pending.length === 0) queue.limit = operationsBetweenCollections;
   }
