@@ -286,10 +286,10 @@ export function compilePtx(
     try {
       const checked = checkKernel(kernel, { module, isOptimized, options: all });
       if (trial?.accepts(checked.resolved) && checked.hasSmallFrames) {
-        deferred.set(name, { compile: () => encodedKernel(checked) });
+        deferred.set(name, deferredKernel(checked));
         continue;
       }
-      const generated = checked.compile(helperCount + definitions.length);
+      const generated = compileKernel(checked, helperCount + definitions.length);
       kernels.set(name, generated.compiled);
       definitions.push(...generated.definitions);
     } catch (error) {
@@ -308,9 +308,13 @@ export function compilePtx(
   };
 }
 
-function encodedKernel(checked: CheckedKernel): KernelModule {
-  const { definitions, compiled } = checked.compile(helperCount);
-  return { wasm: encodeKernels(definitions), kernel: compiled };
+function deferredKernel(checked: CheckedKernel): DeferredKernel {
+  return {
+    compile: () => {
+      const { definitions, compiled } = compileKernel(checked, helperCount);
+      return { wasm: encodeKernels(definitions), kernel: compiled };
+    },
+  };
 }
 
 function encodeKernels(definitions: readonly FunctionDefinition[]): Uint8Array<ArrayBuffer> {
@@ -322,33 +326,32 @@ function encodeKernels(definitions: readonly FunctionDefinition[]): Uint8Array<A
   });
 }
 
-/** A kernel whose names, instructions and directives are known to be valid. */
+/** A kernel whose names and directives are valid, with all that compiling it needs. The syntax tree is not needed. */
 interface CheckedKernel {
+  /** The properties that the kernel's declaration states. */
+  readonly properties: Pick<CompiledKernel, "name" | "parameters" | "parameterBytes"> & LaunchBounds;
+  readonly line: number;
   readonly resolved: ResolvedKernel;
   /** Whether the local memory of the kernel and of all functions that it calls is known to be within its limit. */
   readonly hasSmallFrames: boolean;
-  /** @param functionIndex the index that the kernel's first WebAssembly function will have in its module */
-  compile(functionIndex: number): CompiledDefinitions;
-}
-
-interface CompiledDefinitions {
-  readonly compiled: CompiledKernel;
-  readonly definitions: readonly FunctionDefinition[];
-}
-
-/** The properties of a kernel that its declaration states. */
-type StatedProperties = Pick<CompiledKernel, "name" | "parameters" | "parameterBytes"> & LaunchBounds;
-
-interface KernelOptions {
-  readonly module: ModuleScope;
+  readonly constants: ModuleImage["constants"];
+  readonly addressed: ModuleScope["addressed"];
+  readonly instructions: InstructionSet;
   readonly isOptimized: boolean;
   readonly options: EmitOptions;
 }
 
-function checkKernel(kernel: FunctionDeclaration, { module, isOptimized, options }: KernelOptions): CheckedKernel {
+function checkKernel(
+  kernel: FunctionDeclaration,
+  { module, isOptimized, options }: {
+    readonly module: ModuleScope;
+    readonly isOptimized: boolean;
+    readonly options: EmitOptions;
+  },
+): CheckedKernel {
   const { name, parameters, parameterBytes } = kernelSignature(kernel);
   const bounds = launchBounds(kernel, module.dialect);
-  const written = resolveKernel(kernel, {
+  const resolved = resolveKernel(kernel, {
     parameters: parameters.map(({ offset, byteLength }, index): Variable => {
       const { name, elementCount, type } = kernel.parameters[index]!;
       const elementBytes = elementCount === undefined ? undefined : (scalarTypes.get(type)?.bits ?? 0) / 8;
@@ -356,31 +359,28 @@ function checkKernel(kernel: FunctionDeclaration, { module, isOptimized, options
     }),
     module,
   });
-  limit(kernel, { space: "shared", bytes: written.sharedBytes, maximum: maximumSharedBytes });
-  const frames = [...written.callees.values()].reduce(
-    (sum, { frameBytes }) => sum + frameBytes,
-    written.kernel.frameBytes,
-  );
+  limit(kernel, { space: "shared", bytes: resolved.sharedBytes, maximum: maximumSharedBytes });
+  const frames = [resolved.kernel, ...resolved.callees.values()].reduce((sum, { frameBytes }) => sum + frameBytes, 0);
   return {
-    resolved: written,
+    properties: { name, parameters, parameterBytes, ...bounds },
+    line: kernel.line,
+    resolved,
     hasSmallFrames: frames + options.stackBytes + maximumPassedBytes <= maximumLocalBytes,
-    compile: (functionIndex) => {
-      const properties = { name, parameters, parameterBytes, ...bounds };
-      return compileKernel(kernel, { module, isOptimized, options, written, properties, functionIndex });
-    },
+    constants: module.image.constants,
+    addressed: module.addressed,
+    instructions: module.instructions,
+    isOptimized,
+    options,
   };
 }
 
+/** @param functionIndex the index that the kernel's first WebAssembly function will have in its module */
 function compileKernel(
-  kernel: FunctionDeclaration,
-  { module, isOptimized, options, written, properties, functionIndex }: KernelOptions & {
-    readonly written: ResolvedKernel;
-    readonly properties: StatedProperties;
-    readonly functionIndex: number;
-  },
-): CompiledDefinitions {
+  { properties, line, resolved: written, constants, addressed, instructions, isOptimized, options }: CheckedKernel,
+  functionIndex: number,
+): { compiled: CompiledKernel; definitions: readonly FunctionDefinition[] } {
   const hasChecks = options.kernelChecks.size > 0;
-  const resolved = isOptimized ? joinProducts(contractKernel(written, module.instructions), { hasChecks }) : written;
+  const resolved = isOptimized ? joinProducts(contractKernel(written, instructions), { hasChecks }) : written;
   const { name, parameterBytes } = properties;
   const { sharedBytes } = resolved;
   try {
@@ -398,16 +398,16 @@ function compileKernel(
     const compileFor = (points: LockstepPoints, functionIndex: number) => {
       const context: GeneratorContext = {
         parameterBytes,
-        constants: module.image.constants,
-        addressed: module.addressed,
+        constants,
+        addressed,
         flows,
         lockstep: points.instructions,
         functionIndex,
         options,
       };
       const { definitions, ...generated } = generateKernel(name, resolved, context);
-      limit(kernel, { space: "local", bytes: generated.localBytes, maximum: maximumLocalBytes });
-      for (const definition of definitions) checkSize(kernel, definition);
+      limit({ name, line }, { space: "local", bytes: generated.localBytes, maximum: maximumLocalBytes });
+      for (const definition of definitions) checkSize({ name, line }, definition);
       const codeBytes = definitions.reduce((sum, { code }) => sum + code.length, 0);
       // The code for gangs is larger than the code for single threads, so it would exceed the limit as well.
       const isTooLargeForGangs = definitions.length > 1 && codeBytes > maximumGangBytes;
@@ -435,10 +435,10 @@ function compileKernel(
       };
       return { definitions, compiled };
     };
-    return compileFor(findLockstepPoints(resolved, { flows, addressed: module.addressed }), functionIndex);
+    return compileFor(findLockstepPoints(resolved, { flows, addressed }), functionIndex);
   } catch (error) {
     if (!(error instanceof StructureError)) throw error;
-    throw new UnsupportedPtxError(kernel.line, `cannot compile "${name}": ${error.message}`);
+    throw new UnsupportedPtxError(line, `cannot compile "${name}": ${error.message}`);
   }
 }
 
@@ -485,11 +485,13 @@ function unlessTooDeep<Generated>(generate: () => Generated): Generated | undefi
   }
 }
 
+type NamedLine = Pick<FunctionDeclaration, "name" | "line">;
+
 /** Advice for the error if a kernel is too large. */
 const wayOut = "unroll its loops less (#pragma unroll 1), or make several kernels of it";
 
 /** Throws if a compiled kernel exceeds an engine's limits. */
-function checkSize({ name, line }: FunctionDeclaration, { type, locals, code }: FunctionDefinition): void {
+function checkSize({ name, line }: NamedLine, { type, locals, code }: FunctionDefinition): void {
   const count = type.parameters.length + locals.length;
   if (count > maximumFunctionLocals) {
     throw new UnsupportedPtxError(
@@ -506,7 +508,7 @@ function checkSize({ name, line }: FunctionDeclaration, { type, locals, code }: 
 }
 
 function limit(
-  { name, line }: FunctionDeclaration,
+  { name, line }: NamedLine,
   { space, bytes, maximum }: { space: string; bytes: number; maximum: number },
 ): void {
   if (bytes <= maximum) return;

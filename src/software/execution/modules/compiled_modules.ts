@@ -80,7 +80,7 @@ export class RecentlyUsed<Value> {
 }
 
 /**
- * The maximum total length of the PTX of cached modules, in characters. A compiled module occupies about 40 bytes per
+ * The maximum total length of the PTX of cached modules, in characters. A compiled module occupies about 20 bytes per
  * character of its PTX, or up to 200 bytes if kernels with barriers have been launched, so the cache occupies at most
  * 200 MB.
  */
