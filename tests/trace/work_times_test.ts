@@ -5,7 +5,7 @@ import { type DriverMethod, intercept } from "../../src/driver_layers.ts";
 import type { Cuda } from "../../src/objects/cuda.ts";
 import { joinTraces } from "../../src/trace/joined_trace.ts";
 import { readTrace, type TraceEvent } from "../../src/trace/read_trace.ts";
-import { driversUnderTest } from "../support/drivers.ts";
+import { driversUnderTest, tooFewDevices } from "../support/drivers.ts";
 import { inFolder } from "../support/folders.ts";
 import { countHandles } from "../support/handle_balance.ts";
 import { test } from "../support/test.ts";
@@ -109,6 +109,33 @@ for (const driver of driversUnderTest) {
       await other.finished();
     });
     assertEquals(work.length, 200);
+  });
+
+  const two = { skip: driver.skip || tooFewDevices(driver, 2) };
+  test(`the devices of a program have clocks and events of their own [${driver.name}]`, two, async () => {
+    const { work } = await recordWork(driver.open(), async (cuda) => {
+      using stack = new DisposableStack();
+      const used = cuda.devices.slice(0, 2).map((gpu) => {
+        const stream = stack.use(gpu.createStream());
+        return { stream, buffer: stack.use(stack.use(gpu.createPool()).allocate(64, stream)) };
+      });
+      for (const { stream, buffer } of used) {
+        buffer.fill(1, { stream });
+        await stream.finished();
+      }
+      const [first, second] = used;
+      second!.buffer.copyFrom(first!.buffer, { stream: second!.stream });
+      await second!.stream.finished();
+    });
+    assertEquals(work.map(({ name, device }) => `${name} ${device}`), ["fill 0", "fill 1", "copy 1"]);
+    const errors = work.map(({ values }) => values.error!);
+    // They ran one after the other, by the clock of the host.
+    for (const [index, { begin }] of work.entries()) {
+      const before = work[index - 1];
+      if (before === undefined) continue;
+      const overlap = before.begin + before.duration - begin;
+      assert(overlap <= errors[index]! + errors[index - 1]!, `${overlap} ns`);
+    }
   });
 
   test(`a trace without times has none [${driver.name}]`, options, () =>
@@ -236,17 +263,4 @@ test("a call that fails has no time, and its events are used again", async () =>
   // Two events of the only pair, four of the clock, and those of the library.
   const created = counting.calls.filter((name) => name === "eventCreateWithFlags").length;
   assert(created < 10, `${created} events`);
-});
-
-test("the devices of a program have clocks and events of their own", async () => {
-  const { work } = await recordWork(software.open(), async (cuda) => {
-    for (const gpu of cuda.devices) {
-      using stream = gpu.createStream();
-      using pool = gpu.createPool();
-      using buffer = pool.allocate(64, stream);
-      buffer.fill(1, { stream });
-      await stream.finished();
-    }
-  });
-  assertEquals(work.map(({ device }) => device), [0, 1]);
 });
