@@ -95,6 +95,8 @@ export const faultKind = {
   breakpoint: 16,
   /** More threads arrive at an `mbarrier` than are pending. Their number is reported instead of an address. */
   arrivals: 17,
+  /** `cp.async` has a source of more bytes than it copies. The size is reported instead of an address. */
+  copySize: 19,
   /** The pending bytes of an `mbarrier` exceed what it can count. Their number is reported instead of an address. */
   pendingBytes: 18,
   /** The kernel exceeded the step limit. Never reported by compiled code itself. */

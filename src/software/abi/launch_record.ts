@@ -312,5 +312,5 @@ export const memoryBarrierFields = {
   phase: { first: 63n, bits: 1n },
 } as const;
 
-/** The most bytes that can be pending at an `mbarrier`, and the most that can be complete before they are expected. */
-export const mostPendingBytes: bigint = 2n ** 20n - 1n;
+/** The most bytes that can be pending at an `mbarrier`. One less can be complete before they are expected. */
+export const mostPendingBytes: bigint = 2n ** 20n;

@@ -43,7 +43,7 @@ test("cp.async fills the rest with zeros", () => {
   for (const size of [0, 1, 5, 8, 15, 16]) {
     assertEquals(copied(`cp.async.cg.shared.global [%r1], [%rd1], 16, ${size};`), bytes(1, size, 16 - size));
   }
-  assertEquals(copied("cp.async.ca.shared.global [%r1], [%rd1], 4, %r2;"), bytes(1, 4));
+  assertEquals(copied("mov.u32 %r2, 8; cp.async.ca.shared.global [%r1], [%rd1], 4, %r2;"), bytes(1, 4));
   assertEquals(copied("cp.async.ca.shared.global [%r1], [%rd1], 8, %r2;"), bytes(1, 5, 3));
   assertEquals(copied("cp.async.ca.shared.global [%r1], [%rd1], 8, %p1;"), bytes(1, 0, 8));
   assertEquals(copied("cp.async.ca.shared.global [%r1], [%rd1], 8, !%p1;"), bytes(1, 8));
@@ -67,6 +67,16 @@ test("cp.async only checks the part of its source that it copies", () => {
     ] as const
   ) {
     assertEquals((assertThrows(() => from(offset, size), Fault) as Fault).kind, kind, `${size} bytes from ${offset}`);
+  }
+});
+
+test("cp.async has no source of more bytes than it copies", () => {
+  for (const [bytes, size] of [[4, 5], [4, 9], [8, 9], [16, 18], [16, 24]]) {
+    const error = assertThrows(
+      () => copied(`mov.u32 %r2, ${size}; cp.async.ca.shared.global [%r1], [%rd1], ${bytes}, %r2;`),
+      Fault,
+    ) as Fault;
+    assertEquals([error.kind, error.address], [faultKind.copySize, BigInt(size!)]);
   }
 });
 

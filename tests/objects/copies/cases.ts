@@ -488,7 +488,7 @@ export const cases: Readonly<Record<string, (gpu: CudaDevice) => string>> = {
   ),
 };
 
-/** What a case comes to: what it returns, or the code of its error. */
+/** What a case comes to: what it returns, or the code or the name of its error. */
 export interface Outcome {
   readonly name: string;
   readonly outcome: string;
@@ -503,8 +503,8 @@ export function outcomeOf(gpu: CudaDevice, name: string): Outcome {
   try {
     return { name, outcome: cases[name]!(gpu) };
   } catch (error) {
-    const { code, message } = error as { code?: string; message: string };
+    const { code, name: kind, message } = error as Error & { code?: string };
     const isLost = message.includes("context is lost");
-    return { name, outcome: String(code), message: message.slice(0, 400), ...isLost ? { isLost } : {} };
+    return { name, outcome: code ?? kind, message: message.slice(0, 400), ...isLost ? { isLost } : {} };
   }
 }

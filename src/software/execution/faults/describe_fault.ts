@@ -68,7 +68,11 @@ export function describeFault(report: FaultReport, memory: LaunchMemory): string
         address === 1n ? "once" : `${address} times`
       } at an mbarrier whose phase has fewer pending arrivals`;
     case faultKind.pendingBytes:
-      return `makes ${BigInt.asIntN(64, address)} bytes pending at an mbarrier, which counts up to ${mostPendingBytes}`;
+      return `makes ${BigInt.asIntN(64, address)} bytes pending at an mbarrier, which counts from -${
+        mostPendingBytes - 1n
+      } to ${mostPendingBytes}`;
+    case faultKind.copySize:
+      return `copies ${address} bytes by cp.async, which is more than its copy size`;
     case faultKind.bulkSize:
       return `copies ${address} bytes at once, but a bulk copy copies a multiple of 16 bytes`;
     case faultKind.noTexture: {

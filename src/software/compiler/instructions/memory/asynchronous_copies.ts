@@ -6,7 +6,7 @@
  * @module
  */
 import { addressOperand, pushLocation } from "./address_checks.ts";
-import { addressBase, shadowOffset } from "../../../abi/addresses.ts";
+import { addressBase, faultKind, shadowOffset } from "../../../abi/addresses.ts";
 import { orderBits, orderCountShift } from "../../../abi/check_state.ts";
 import type { FunctionEmitter } from "../../codegen/function_emitter.ts";
 import type { Emit } from "../instruction_form.ts";
@@ -97,7 +97,8 @@ function isPredicate(operand: ResolvedOperand | undefined): boolean {
 }
 
 /**
- * Returns a function that pushes the number of bytes to copy. If `given` is a predicate, which tells the instruction to
+ * Returns a function that pushes the number of bytes to copy. More bytes than the copy has are a fault, unless they are
+ * a multiple of them, as on an H200. If `given` is a predicate, which tells the instruction to
  * ignore the source, the function instead pushes whether anything is copied.
  */
 function copiedBytes(e: FunctionEmitter, given: ResolvedOperand, bytes: number): () => CodeWriter {
@@ -109,6 +110,14 @@ function copiedBytes(e: FunctionEmitter, given: ResolvedOperand, bytes: number):
   }
   const local = e.temporary("i32");
   const size = repeatable(e, given, u32);
+  const constant = constantOf(given);
+  if (constant === undefined || constant > BigInt(bytes)) {
+    size().i32(bytes).ops("i32GtU");
+    size().i32(bytes - 1).ops("i32And").i32(0).ops("i32Ne", "i32And").ifUnlikely().i32(faultKind.copySize);
+    size().ops("i64ExtendI32U");
+    e.pushPlace();
+    e.callHelper("fault").ops("unreachable").end();
+  }
   size().i32(bytes);
   size().i32(bytes).ops("i32LtU", "select").set(local);
   return () => e.code.get(local);
@@ -144,6 +153,6 @@ export const awaitCopies: Emit = (e, i) => {
   const [count] = i.operands;
   const groups = count === undefined ? 0n : constantOf(count);
   if (groups === undefined) e.fail("the number of pending groups must be a literal");
-  const mostGroups = 2 ** 20;
+  const mostGroups = 2 ** (30 - orderCountShift);
   pushOrder(e, orderBits.wait | Math.min(Number(groups), mostGroups) << orderCountShift);
 };

@@ -98,7 +98,7 @@ export function arrive(drops: boolean): Emit {
     e.callHelper("arriveInMemory").set(before);
     code.get(before).i64((1n << pending.bits) - 1n).ops("i64And").get(arrivals).ops("i64LtU");
     faultIf(e, faultKind.arrivals, () => code.get(arrivals));
-    if (expects) checkPendingBytes(e, before, count);
+    if (expects) checkPendingBytes(e, before, () => pushBytes(e, count));
     e.assign(destination, b64, () => code.get(before));
   };
 }
@@ -112,14 +112,15 @@ function faultIf(e: FunctionEmitter, kind: number, pushNumber: () => void): void
   e.callHelper("fault").ops("unreachable").end();
 }
 
-/** Emits code that checks the pending bytes of a barrier, given its previous value and the bytes that are added. */
-function checkPendingBytes(e: FunctionEmitter, before: number, bytes: ResolvedOperand | undefined): void {
+/** Emits code that checks the pending bytes of a barrier, given its previous value and what is added to them. */
+function checkPendingBytes(e: FunctionEmitter, before: number, pushAdded: () => void): void {
   const { code } = e;
   const sum = e.temporary("i64");
   code.get(before).i64(64n - transactions.first - transactions.bits).ops("i64Shl");
   code.i64(64n - transactions.bits).ops("i64ShrS");
-  pushBytes(e, bytes);
-  code.ops("i64Add").tee(sum).i64(mostPendingBytes).ops("i64GtS");
+  pushAdded();
+  // The sums from 1 - mostPendingBytes on are the ones from 0 on.
+  code.ops("i64Add").tee(sum).i64(mostPendingBytes - 1n).ops("i64Add").i64(2n * mostPendingBytes - 1n).ops("i64GtU");
   faultIf(e, faultKind.pendingBytes, () => code.get(sum));
 }
 
@@ -132,20 +133,17 @@ function pushBytes(e: FunctionEmitter, operand: ResolvedOperand | undefined): vo
 /** Returns the lowering of `mbarrier.expect_tx`, or of `mbarrier.complete_tx` if `completes` is true. */
 export function transact(completes: boolean): Emit {
   return (e, i) => {
+    const { code } = e;
     const [address, bytes] = i.operands;
+    const added = e.temporary("i64"), before = e.temporary("i64");
     pushBarrier(e, i, { operand: address, operation: "atomic" });
-    e.code.i64(0n).i64(0n);
-    if (completes) e.code.i64(0n);
+    code.i64(0n).i64(0n);
+    if (completes) code.i64(0n);
     pushBytes(e, bytes);
-    if (completes) e.code.ops("i64Sub");
-    e.callHelper("arriveInMemory");
-    if (completes) {
-      e.code.ops("drop");
-      return;
-    }
-    const before = e.temporary("i64");
-    e.code.set(before);
-    checkPendingBytes(e, before, bytes);
+    if (completes) code.ops("i64Sub");
+    code.tee(added);
+    e.callHelper("arriveInMemory").set(before);
+    checkPendingBytes(e, before, () => code.get(added));
   };
 }
 
