@@ -9,7 +9,7 @@ import { importsOfLibrary } from "./support/module_graph.ts";
 import { test } from "./support/test.ts";
 
 const mostModules = 594;
-const mostBytes = 6_580_000;
+const mostBytes = 6_620_000;
 const advice = "make the start cheaper elsewhere, or raise the limit and say in the commit what the start costs";
 
 test("mod.ts loads no more modules and bytes than it may", () => {
