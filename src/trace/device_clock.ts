@@ -1,7 +1,7 @@
 import { type Driver, eventFlags, streamFlags } from "../driver.ts";
 
-/** The time in nanoseconds after which an anchor is replaced. */
-const longestUse = 1e8;
+/** The time in nanoseconds after which an anchor is replaced, and that until another attempt if the device is busy. */
+const [longestUse, timeBetweenAttempts] = [2e7, 1e8];
 /** The number of times that an anchor is recorded, of which the most exact one is used. */
 const attempts = 4;
 /**
@@ -81,9 +81,12 @@ export class DeviceClock {
       } else this.#spare.push(anchor);
       if (!isMeasured) break;
     }
+    if (best === undefined) {
+      this.#next = this.#now() + timeBetweenAttempts;
+      return;
+    }
     // Without drift, an anchor is used for ever.
-    this.#next = best !== undefined && this.#driver.runsOnHost ? Infinity : this.#now() + longestUse;
-    if (best === undefined) return;
+    this.#next = this.#driver.runsOnHost ? Infinity : this.#now() + longestUse;
     const last = this.#current;
     this.#current = best;
     if (last?.uses === 0) this.#spare.push(last);

@@ -42,6 +42,8 @@ class DeviceTimes {
   readonly device: number;
   readonly clock: DeviceClock;
   readonly streams: Map<bigint, StreamTimes> = new Map();
+  /** Streams that were destroyed while work was pending. Another stream may have the same handle. */
+  destroyed: StreamTimes[] = [];
   readonly free: Pair[] = [];
   /** The events of all pairs. */
   readonly events: bigint[] = [];
@@ -84,6 +86,12 @@ export class WorkTimes {
   wrap(name: PropertyKey, method: DriverMethod): DriverMethod {
     const effects = effectsOf(name);
     if (takesSlot(effects)) return this.#timed(name, method, effects);
+    if (name === "streamDestroy") {
+      return (...parameters) => {
+        this.#forget(...parameters as [device: number, stream: bigint]);
+        return method(...parameters);
+      };
+    }
     if (name !== "streamQuery" && name !== "eventQuery" && effects.blocksOn === undefined) return method;
     return (...parameters) => {
       const result = method(...parameters);
@@ -111,6 +119,14 @@ export class WorkTimes {
     if (this.#untimed === 0) return;
     const kind = this.#recorder.kind({ name: "untimed work", values: ["count"] });
     this.#recorder.instant(kind, this.#untimed);
+  }
+
+  #forget(device: number, stream: bigint): void {
+    const times = this.#devices.get(device);
+    const queue = times?.streams.get(stream);
+    if (queue === undefined) return;
+    times!.streams.delete(stream);
+    if (queue.pending.length > 0) times!.destroyed.push(queue);
   }
 
   #timed(name: PropertyKey, method: DriverMethod, { stream: place, enqueues }: CallEffects): DriverMethod {
@@ -222,7 +238,8 @@ export class WorkTimes {
   }
 
   #collectAll(times: DeviceTimes): void {
-    for (const queue of times.streams.values()) this.#collectStream(times, queue);
+    for (const queue of [...times.streams.values(), ...times.destroyed]) this.#collectStream(times, queue);
+    times.destroyed = times.destroyed.filter(({ pending }) => pending.length > 0);
   }
 
   #collectStream(times: DeviceTimes, queue: StreamTimes): void {

@@ -69,7 +69,8 @@ export async function recordWork(
   };
 }
 
-function makeRecorder(): { recorder: TraceRecorder; bytes: Uint8Array<ArrayBuffer> } {
+/** Returns a recorder that writes into memory. */
+export function makeRecorder(): { recorder: TraceRecorder; bytes: Uint8Array<ArrayBuffer> } {
   const length = 2 ** 16;
   const bytes = new Uint8Array(traceByteLength(length));
   const now = openSharedClock();

@@ -1,15 +1,17 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { readFileSync } from "node:fs";
 import { open } from "../../mod.ts";
+import type { Driver } from "../../src/driver.ts";
 import { type DriverMethod, intercept } from "../../src/driver_layers.ts";
 import type { Cuda } from "../../src/objects/cuda.ts";
 import { joinTraces } from "../../src/trace/joined_trace.ts";
 import { readTrace, type TraceEvent } from "../../src/trace/read_trace.ts";
+import { WorkTimes } from "../../src/trace/work_times.ts";
 import { driversUnderTest, tooFewDevices } from "../support/drivers.ts";
 import { inFolder } from "../support/folders.ts";
 import { countHandles } from "../support/handle_balance.ts";
 import { test } from "../support/test.ts";
-import { recordWork, stampPtx } from "./recorded_work.ts";
+import { makeRecorder, recordWork, stampPtx } from "./recorded_work.ts";
 
 /** How long a kernel runs. */
 const nanoseconds = 200_000;
@@ -263,4 +265,44 @@ test("a call that fails has no time, and its events are used again", async () =>
   // Two events of the only pair, four of the clock, and those of the library.
   const created = counting.calls.filter((name) => name === "eventCreateWithFlags").length;
   assert(created < 10, `${created} events`);
+});
+
+test("a stream with the handle of a destroyed one has times of its own", () => {
+  const complete = new Set<bigint>();
+  const recorded: bigint[] = [];
+  let handles = 100n;
+  const calls: Partial<Driver> = {
+    runsOnHost: true,
+    deviceGetStreamPriorityRange: () => ({ least: 0, greatest: 0 }),
+    streamCreateWithPriority: () => handles++,
+    streamDestroy: () => {},
+    streamIsCapturing: () => false,
+    threadExchangeStreamCaptureMode: () => 0,
+    eventCreateWithFlags: () => handles++,
+    eventDestroy: () => {},
+    eventRecord(_, event, stream) {
+      if (stream === 5n) recorded.push(event);
+      else complete.add(event);
+    },
+    eventQuery: (event) => complete.has(event),
+    eventElapsedTime(...events) {
+      assert(events.every((event) => complete.has(event)), "An event is not complete");
+      return 1;
+    },
+  };
+  const { recorder, bytes } = makeRecorder();
+  const times = new WorkTimes(calls as Driver, recorder);
+  const [fill, destroy] = [times.wrap("memsetAsync", () => {}), times.wrap("streamDestroy", () => {})];
+  const count = (): number => readTrace("t", bytes).events.length;
+  fill(0, 1n, 0, 64, 5n);
+  fill(0, 1n, 0, 64, 5n);
+  destroy(0, 5n);
+  fill(0, 1n, 0, 64, 5n);
+  // The newer stream ends first.
+  for (const event of recorded.slice(4)) complete.add(event);
+  times.collect();
+  assertEquals(count(), 1);
+  for (const event of recorded) complete.add(event);
+  times.close();
+  assertEquals(count(), 3);
 });
