@@ -30,9 +30,9 @@ export class Axis {
     this.setOnly(addressed(Math.floor(coordinate), extent, mode));
   }
 
-  /** Uses the two texels around a coordinate in texels. */
-  setLinear(coordinate: number, extent: number, mode: number): void {
-    const position = Math.floor(256 * coordinate + 0.5) - 128;
+  /** Uses the two texels around a coordinate in texels, to which `shift` is added in 256ths. */
+  setLinear(coordinate: number, extent: number, mode: number, shift = 0): void {
+    const position = Math.floor(256 * coordinate + 0.5) - 128 + shift;
     const index = Math.floor(position / 256);
     if (mode === clamp && (index < 0 || index >= extent - 1)) return this.setOnly(index < 0 ? 0 : extent - 1);
     this.first = addressed(index, extent, mode);

@@ -17,7 +17,7 @@ import {
 } from "./texel_format.ts";
 
 const leastHalf = 2 ** -24, leastSingle = 2 ** -149;
-const mostTexels = 32;
+const mostTexels = 128;
 /** The offset that stands for the border. */
 const border = -1;
 
@@ -32,14 +32,18 @@ export class Footprint {
   readonly #sums = new Float64Array(mostTexels);
   #count = 0;
   #planeCount = 0;
+  /** What all weights together are. */
+  #whole = 256;
 
   constructor(memory: TexelMemory) {
     this.#memory = memory;
   }
 
-  clear(): void {
+  /** Removes all texels. The weights of those that are added next make up `whole`. */
+  clear(whole = 256): void {
     this.#count = 0;
     this.#planeCount = 0;
+    this.#whole = whole;
   }
 
   /** Begins a plane. The texels that are added next belong to it. */
@@ -57,16 +61,21 @@ export class Footprint {
     this.#planes[at] = this.#planeCount;
   }
 
-  /** Adds the texels of a slice where two axes cross, whose weights make up `weight`. */
+  /** Adds the texels of a slice where two axes cross, whose weights make up `weight`, as a plane. */
   addPlane(level: TexelLevel, slice: number, x: Axis, y: Axis, weight: number): void {
     this.#planeCount++;
+    this.addCross(level, slice, x, y, weight);
+  }
+
+  /** Adds the texels where two axes cross to a plane, with weights that make up `weight`, and are multiplied then. */
+  addCross(level: TexelLevel, slice: number, x: Axis, y: Axis, weight: number, scale = 1): void {
     const right = secondUp(weight, x.fraction), left = weight - right;
     const lowerLeft = secondDown(left, y.fraction), lowerRight = secondUp(right, y.fraction);
-    this.add(level, slice, x.first, y.first, left - lowerLeft);
-    if (x.fraction !== 0) this.add(level, slice, x.second, y.first, right - lowerRight);
+    this.add(level, slice, x.first, y.first, scale * (left - lowerLeft));
+    if (x.fraction !== 0) this.add(level, slice, x.second, y.first, scale * (right - lowerRight));
     if (y.fraction === 0) return;
-    this.add(level, slice, x.first, y.second, lowerLeft);
-    if (x.fraction !== 0) this.add(level, slice, x.second, y.second, lowerRight);
+    this.add(level, slice, x.first, y.second, scale * lowerLeft);
+    if (x.fraction !== 0) this.add(level, slice, x.second, y.second, scale * lowerRight);
   }
 
   /** Calls `visit` with the offset of each texel that is not of the border. */
@@ -110,6 +119,7 @@ export class Footprint {
     for (let index = 0; index < this.#count; index++) {
       sum += this.#weights[index]! * this.#codeOf(texture, channel, index);
     }
+    sum = sum * 256 / this.#whole;
     switch (format) {
       case "u8":
         return Math.floor((257 * sum + 128) / 256) / 65535;
@@ -149,7 +159,7 @@ export class Footprint {
     for (let index = 0; index < this.#count; index++) {
       sum += Math.trunc(this.#values[index]! * scale) * this.#weights[index]!;
     }
-    return roundedSum(sum * powerOfTwo(top - 154) / 256, { isNegative, isShort: false });
+    return roundedSum(sum * powerOfTwo(top - 154) / this.#whole, { isNegative, isShort: false });
   }
 
   #floatSum(texture: BoundTexture, channel: number): number {
@@ -184,7 +194,7 @@ export class Footprint {
           if (value - value === 0) sum += Math.trunc(value * scale) * this.#weights[at]!;
         }
         greatestTop = Math.max(greatestTop, top);
-        this.#sums[planes++] = sum * unit / 256;
+        this.#sums[planes++] = sum * unit / this.#whole;
       }
       index = end;
     }

@@ -13,10 +13,11 @@ import {
   textureQueries,
 } from "../../abi/textures.ts";
 import { Axis, position, secondDown, secondUp, texelsOf, withinRepeated } from "./addressing.ts";
+import { type Coverage, coverageOf, finerStep, sampleOffset, type Samples, samplesFor } from "./anisotropy.ts";
 import { BoundTexture, type TexelLevel, TexelMemory } from "./bound_texture.ts";
 import { facePoint, texelOfCube } from "./cubemaps.ts";
 import { Footprint } from "./footprint.ts";
-import { exponentOf, floatOfBits, nearestHalf, powerOfTwo } from "./texel_format.ts";
+import { nearestHalf } from "./texel_format.ts";
 import { addressModes, type TextureObject, TextureSlots } from "./texture_object.ts";
 
 /**
@@ -45,9 +46,6 @@ export class TextureUnit {
   readonly #footprint: Footprint;
   readonly #bound = new Map<number, BoundTexture>();
   readonly #operations = new Map<number, TextureOperation>();
-  /** How many samples the read takes, and the gradient along which they lie. */
-  #samples = 1;
-  readonly #longer: [number, number] = [0, 0];
   readonly #place: Place = { x: 0, y: 0, z: 0, slice: 0, face: undefined };
   readonly #x = new Axis();
   readonly #y = new Axis();
@@ -140,9 +138,11 @@ export class TextureUnit {
       }
       return;
     }
-    const detail = this.#detailOf(texture, operation, at);
-    if (this.#samples > 1) return this.#readSamples(texture, place, operation, { at, detail });
-    const isSummed = this.#addLevels(texture, place, operation, at, detail);
+    const coverage = this.#coverageOf(texture, operation, at);
+    const detail = this.#detailOf(texture, operation, at, coverage);
+    const takesSamples = coverage !== undefined && coverage.ratio > 0;
+    if (takesSamples) this.#addSamples(texture, place, operation, at, detail, coverage);
+    const isSummed = takesSamples || this.#addLevels(texture, place, operation, at, detail);
     for (let channel = 0; channel < 4; channel++) {
       this.#integers[results + channel] = isSummed
         ? this.#footprint.sum(texture, channel)
@@ -150,30 +150,57 @@ export class TextureUnit {
     }
   }
 
-  /**
-   * Reads a texture at places along the longer gradient, evenly and with equal weights. A GPU's places and weights are
-   * not known.
-   */
-  #readSamples(
+  /** Adds the texels of the samples of anisotropic filtering. */
+  #addSamples(
     texture: BoundTexture,
     place: Place,
     operation: TextureOperation,
-    { at, detail }: { at: number; detail: number },
+    at: number,
+    detail: number,
+    { ratio, right, down }: Coverage,
   ): void {
-    const { x, y } = place;
-    const count = this.#samples, [right = 0, down = 0] = this.#longer;
-    const sums = [0, 0, 0, 0];
-    for (let sample = 0; sample < count; sample++) {
-      const part = (sample + 0.5) / count - 0.5;
-      place.x = Math.fround(x + part * right);
-      place.y = Math.fround(y + part * down);
-      this.#footprint.clear();
-      this.#addLevels(texture, place, operation, at, detail);
-      for (let channel = 0; channel < 4; channel++) {
-        sums[channel]! += floatOfBits(this.#footprint.sum(texture, channel));
-      }
+    const { object, levels } = texture;
+    const { index, rest, fraction } = levelsFor(object, detail);
+    this.#footprint.clear(4 * whole);
+    if (fraction < whole) {
+      const step = [finerStep(right, rest), finerStep(down, rest)] as const;
+      this.#addSamplesOf(texture, place, operation, at, levels[index]!, samplesFor(ratio, whole - fraction), step);
     }
-    sums.forEach((sum, channel) => this.#floats[at + exchangeWords.data + channel] = sum / count);
+    if (fraction === 0) return;
+    const samples = samplesFor(ratio + rest - whole, fraction);
+    this.#addSamplesOf(texture, place, operation, at, levels[index + 1]!, samples, [right, down]);
+  }
+
+  #addSamplesOf(
+    { object }: BoundTexture,
+    { x, y, slice }: Place,
+    { geometry, hasOffsets }: TextureOperation,
+    at: number,
+    level: TexelLevel,
+    { distances, weights, scale }: Samples,
+    [right, down]: readonly [right: number, down: number],
+  ): void {
+    const isNormalized = object.hasNormalizedCoordinates === 1;
+    const offset = (dimension: number) => hasOffsets ? this.#integers[at + exchangeWords.offsets + dimension]! : 0;
+    distances.forEach((distance, index) => {
+      for (const sign of distance === 0 ? [1] : [1, -1]) {
+        const across = sign * sampleOffset(distance, right), along = sign * sampleOffset(distance, down);
+        setAxis(this.#x, x, offset(0), level.width, object.addressX, isNormalized, true, across);
+        if (geometry === "a1d") this.#y.setOnly(0);
+        else {setAxis(
+            this.#y,
+            y,
+            geometry === "1d" ? 0 : offset(1),
+            level.height,
+            object.addressY,
+            isNormalized,
+            true,
+            along,
+          );}
+        this.#footprint.beginPlane();
+        this.#footprint.addCross(level, slice, this.#x, this.#y, weights[index]!, scale);
+      }
+    });
   }
 
   /** Adds the texel at integer coordinates. Returns false if there is none. */
@@ -231,14 +258,7 @@ export class TextureUnit {
   /** Adds the texels of the levels that a read uses. Returns whether they are summed, not only passed on. */
   #addLevels(texture: BoundTexture, place: Place, operation: TextureOperation, at: number, detail: number): boolean {
     const { object, levels } = texture;
-    if (object.filtersLevels === 0) {
-      this.#addLevel(texture, place, operation, at, levels[detail + 128 >> 8]!, whole);
-      return object.isFiltered === 1;
-    }
-    const index = detail >> 8;
-    const rest = detail & 255;
-    const isSharpened = object.maxAnisotropy > 1 && object.optimizesTrilinear === 1;
-    const fraction = isSharpened ? Math.min(Math.max(2 * rest - 128, 0), 256) : rest;
+    const { index, fraction } = levelsFor(object, detail);
     if (fraction < whole) this.#addLevel(texture, place, operation, at, levels[index]!, whole - fraction);
     if (fraction > 0) this.#addLevel(texture, place, operation, at, levels[index + 1]!, fraction);
     return object.isFiltered === 1 || fraction > 0 && fraction < whole;
@@ -319,83 +339,48 @@ export class TextureUnit {
     this.#footprint.add(level!, slice, x.first, y.first, whole);
   }
 
-  /** Returns the level of detail in 256ths, and sets the number of samples and the gradient along which they lie. */
-  #detailOf(texture: BoundTexture, operation: TextureOperation, at: number): number {
-    this.#samples = 1;
-    const isAnisotropic = operation.read === "gradient" && texture.object.maxAnisotropy > 1;
-    return texture.levels.length === 1 && !isAnisotropic ? 0 : this.#levelOf(texture, operation, at);
-  }
-
-  #levelOf({ object, levels }: BoundTexture, { read, geometry }: TextureOperation, at: number): number {
-    const lod = read === "level" ? this.#floats[at + exchangeWords.level]! : read === "gradient" ? undefined : leastLod;
+  /** Returns what the gradients of a read ask for. Undefined if it has none, or if they make no difference. */
+  #coverageOf(
+    { object, levels }: BoundTexture,
+    { read, geometry }: TextureOperation,
+    at: number,
+  ): Coverage | undefined {
     const most = object.isFiltered === 1 ? object.maxAnisotropy : 1;
-    const detail = lod === undefined ? this.#levelOfGradients(levels[0]!, geometry, { at, most }) : fixed(lod);
-    const biased = detail + fixed(object.levelBias);
-    const limited = Math.min(Math.max(biased, fixed(object.leastLevel)), fixed(object.greatestLevel));
-    return Math.max(0, Math.min(limited, (levels.length - 1) * 256));
-  }
-
-  /**
-   * Returns the level of detail of gradients in 256ths: within 2 of a GPU's. The longest axis of the pixel's ellipse is
-   * estimated from the gradients, and from their sum and difference.
-   */
-  #levelOfGradients(
-    { width, height, depth }: TexelLevel,
-    geometry: Geometry,
-    { at, most }: { at: number; most: number },
-  ): number {
+    if (read !== "gradient" || levels.length === 1 && most === 1) return undefined;
+    const { width, height, depth } = levels[0]!;
     const extents = [width, height, depth];
     const gradient = (first: number): number[] =>
       Array.from(
         { length: gradientsOf(geometry) },
-        (_, index) => shortened(this.#floats[at + exchangeWords.gradients + first + index]! * extents[index]!),
+        (_, index) => this.#floats[at + exchangeWords.gradients + first + index]! * extents[index]!,
       );
-    const dx = gradient(0), dy = gradient(3);
-    const longer = Math.max(lengthOf(dx), lengthOf(dy));
-    if (longer === Infinity) return 32 * 256;
-    const sum = lengthOf(dx.map((part, index) => part + dy[index]!));
-    const difference = lengthOf(dx.map((part, index) => part - dy[index]!));
-    const longest = Math.max(longer, 11 / 16 * Math.max(sum, difference));
-    if (!(longest > 0)) return leastLod * 256;
-    const exponent = exponentOf(longest);
-    const step = Math.floor((longest / powerOfTwo(exponent) - 1) * 256);
-    const level = 256 * exponent + (step === 0 ? 0 : Math.round(256 * Math.log2(1 + (step + 15 / 32) / 256)));
-    if (most === 1 || dx.length > 2) return level;
-    return this.#sharpened(level, { dx, dy, most, at });
+    return coverageOf(gradient(0), gradient(3), most);
   }
 
-  /**
-   * Returns the level of detail of gradients with anisotropic filtering, which is that of the shorter axis of the pixel's
-   * ellipse: its area, divided by the longer axis. It is within 2 of a GPU's.
-   */
-  #sharpened(
-    level: number,
-    { dx, dy, most, at }: { dx: readonly number[]; dy: readonly number[]; most: number; at: number },
+  /** Returns the level of detail in 256ths. */
+  #detailOf(
+    { object, levels }: BoundTexture,
+    { read }: TextureOperation,
+    at: number,
+    coverage: Coverage | undefined,
   ): number {
-    const [dx0 = 0, dx1 = 0] = dx, [dy0 = 0, dy1 = 0] = dy;
-    const shorter = Math.floor(256 * Math.log2(Math.abs(dx0 * dy1 - dx1 * dy0)) - level + 5 / 8);
-    const sharpened = Math.min(level, Math.max(level - Math.round(256 * Math.log2(most)), shorter));
-    const ratio = 2 ** ((level - Math.max(sharpened, 0)) / 256);
-    this.#samples = Math.min(most, Math.max(1, Math.ceil(ratio - 1 / 256)));
-    const first = at + exchangeWords.gradients + (lengthOf(dx) >= lengthOf(dy) ? 0 : 3);
-    this.#longer[0] = this.#floats[first]!;
-    this.#longer[1] = dx.length > 1 ? this.#floats[first + 1]! : 0;
-    return sharpened;
+    if (levels.length === 1) return 0;
+    const lod = read === "level" ? this.#floats[at + exchangeWords.level]! : leastLod;
+    const biased = (coverage?.level ?? fixed(lod)) + fixed(object.levelBias);
+    const limited = Math.min(Math.max(biased, fixed(object.leastLevel)), fixed(object.greatestLevel));
+    return Math.max(0, Math.min(limited, (levels.length - 1) * 256));
   }
 }
 
-/** Returns the ten leading bits of a number. */
-function shortened(value: number): number {
-  const magnitude = Math.abs(value);
-  if (!(magnitude > 0 && magnitude < Infinity)) return value;
-  const unit = powerOfTwo(exponentOf(magnitude) - 9);
-  return Math.trunc(value / unit) * unit;
-}
-
-/** Returns the approximate length of a vector. */
-function lengthOf(vector: readonly number[]): number {
-  const [most = 0, middle = 0, least = 0] = vector.map(Math.abs).toSorted((a, b) => b - a);
-  return most + 11 / 32 * middle + 1 / 4 * least;
+/** The levels that a read uses: the finer one, and the weight of the next one. `rest` is the position between them. */
+function levelsFor(
+  object: TextureObject,
+  detail: number,
+): { readonly index: number; readonly rest: number; readonly fraction: number } {
+  if (object.filtersLevels === 0) return { index: detail + 128 >> 8, rest: 0, fraction: 0 };
+  const rest = detail & 255;
+  const isSharpened = object.maxAnisotropy > 1 && object.optimizesTrilinear === 1;
+  return { index: detail >> 8, rest, fraction: isSharpened ? Math.min(Math.max(2 * rest - 128, 0), 256) : rest };
 }
 
 /** Returns the address mode that has an effect: only normalized coordinates repeat a texture. */
@@ -412,10 +397,11 @@ function setAxis(
   given: number,
   isNormalized: boolean,
   isFiltered: boolean,
+  shift = 0,
 ): void {
   const mode = modeOf(given, isNormalized);
   const texels = withinRepeated(texelsOf(coordinate, extent, isNormalized), mode) + offset;
-  if (isFiltered) axis.setLinear(texels, extent, mode);
+  if (isFiltered) axis.setLinear(texels, extent, mode, shift);
   else axis.setNearest(texels, extent, mode);
 }
 

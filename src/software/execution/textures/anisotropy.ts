@@ -1,0 +1,146 @@
+/**
+ * The level of detail of a read with gradients, and the samples that anisotropic filtering takes. The rules are those of
+ * an H200, found by comparing recorded weights of texels.
+ *
+ * Levels and ratios are logarithms in 256ths.
+ *
+ * @module
+ */
+import { exponentOf, powerOfTwo } from "./texel_format.ts";
+
+/** The level of a read whose gradients are infinite, and of one whose gradients are 0. */
+const greatestLevel = 32 * 256, leastLevel = -32 * 256;
+
+/** What the gradients of a read ask for. */
+export interface Coverage {
+  /** The level of detail. */
+  readonly level: number;
+  /** How much longer the pixel's longer axis is than its shorter one. Not above 0 for a single sample. */
+  readonly ratio: number;
+  /** The direction of the longer axis: a vector of length 64. */
+  readonly right: number;
+  readonly down: number;
+}
+
+/** Samples of one level at both sides of a place, evenly along a vector. */
+export interface Samples {
+  /** The distances from the place at both sides, in halves of the vector. 0 is that of a single sample. */
+  readonly distances: readonly number[];
+  /** The weight of each sample, and the factor with which all weights have the sum `4 * weight`. */
+  readonly weights: readonly number[];
+  readonly scale: number;
+}
+
+/**
+ * Returns what gradients ask for, whose parts are in texels.
+ *
+ * @param most the greatest number of samples: 1 without anisotropic filtering
+ */
+export function coverageOf(dx: readonly number[], dy: readonly number[], most: number): Coverage {
+  const [first, second] = [dx.map(shortened), dy.map(shortened)];
+  const combined = (sign: number) => first.map((part, index) => scaledSum(part, sign * second[index]!));
+  // The longer axis is one of the gradients, or a part of their sum or difference.
+  let axis = first, longest = lengthOf(first);
+  for (const other of [second, combined(1), combined(-1)]) {
+    const length = lengthOf(other);
+    if (length > longest) [axis, longest] = [other, length];
+  }
+  const isFinite = longest < Infinity;
+  if (!isFinite || !(longest > 0)) {
+    return { level: isFinite ? leastLevel : greatestLevel, ratio: 0, right: 0, down: 0 };
+  }
+  const level = logarithm(longest);
+  if (most === 1 || dx.length > 2) return { level, ratio: 0, right: 0, down: 0 };
+  const [dx0 = 0, dx1 = 0] = first, [dy0 = 0, dy1 = 0] = second;
+  const area = Math.abs(rounded(dx0 * dy1, 9) - rounded(dx1 * dy0, 9));
+  const shorter = area > 0 ? logarithm(area) - level : -Infinity;
+  const sharpened = Math.min(level, Math.max(level - greatestRatio(most), shorter));
+  const [right = 0, down = 0] = axis;
+  return { level: sharpened, ratio: level - Math.max(sharpened, 0), ...directionOf(right, down) };
+}
+
+/** Returns the samples of a level for a ratio, with the weight of the level in 256ths. */
+export function samplesFor(ratio: number, weight: number): Samples {
+  if (ratio <= 0) return { distances: [0], weights: [weight], scale: 4 };
+  const octave = ratio >> 8, power = Math.round(2 ** (8 - (ratio & 255) / 256));
+  if (octave === 0) return { distances: [(256 - power) / 128], weights: [weight], scale: 2 };
+  const inner = octave < 3 ? power : octave === 3 ? power >> 1 : 64;
+  const side = octave === 1 ? 256 : 512;
+  const count = Math.ceil(side / inner);
+  const scaled = inner * weight + 128 >> 8;
+  const weights = Array<number>(count).fill(scaled);
+  // The outermost samples have what is left.
+  weights[count - 1] = side / 256 * weight - scaled * (count - 1);
+  return { distances: weights.map((_, index) => 2 * index + 1), weights, scale: octave === 1 ? 2 : 1 };
+}
+
+/**
+ * Returns the part of a vector of samples in a level that is finer than the level of detail by `rest`: in the finer level
+ * it is longer. Vectors are in 64ths of a texel.
+ */
+export function finerStep(part: number, rest: number): number {
+  const scale = rest === 0 ? 64 : Math.round(2 ** (7 + rest / 256)) >> 1;
+  return Math.floor(part * scale / 64);
+}
+
+/** Returns the distance of a sample in 256ths of a texel, a multiple of 2. */
+export function sampleOffset(distance: number, step: number): number {
+  return 2 * Math.floor(distance * step + 0.5);
+}
+
+/** Returns the greatest ratio for a number of samples, which is rounded down to one that texture units have. */
+function greatestRatio(most: number): number {
+  const possible = most < 2 ? 1 : most < 16 ? Math.min(12, most - most % 2) : 16;
+  return 8 * Math.floor(32 * Math.log2(possible));
+}
+
+/** Returns the direction of a vector, whose parts count with four bits. */
+function directionOf(right: number, down: number): { right: number; down: number } {
+  const [x, y] = [Math.abs(right), Math.abs(down)];
+  const longer = Math.max(x, y), shorter = Math.min(x, y);
+  const unit = powerOfTwo(exponentOf(longer) - 3);
+  const a = Math.floor(longer / unit) + 0.5;
+  const b = shorter < unit / 4 ? 0 : Math.floor(shorter / unit) + 0.5;
+  const length = Math.hypot(a, b);
+  const [most, least] = b === 0 ? [64, 0] : [Math.round(64 * a / length), Math.round(64 * b / length)] as const;
+  const [across, along] = x >= y ? [most, least] : [least, most];
+  return { right: right < 0 ? -across : across, down: down < 0 ? -along : along };
+}
+
+/** Returns the logarithm of a positive number, of which nine bits count. */
+function logarithm(value: number): number {
+  const exponent = exponentOf(value);
+  const step = Math.floor((value / powerOfTwo(exponent) - 1) * 256);
+  return 256 * exponent + (step === 0 ? 0 : Math.min(255, Math.round(256 * Math.log2(1 + (step + 15 / 32) / 256))));
+}
+
+/** Returns a multiple of the unit that is `bits` bits below the leading one of `value`, of this by default. */
+function cut(value: number, round: (quotient: number) => number, bits: number, of = value): number {
+  const magnitude = Math.abs(of);
+  if (!(magnitude > 0 && magnitude < Infinity)) return value;
+  const unit = powerOfTwo(exponentOf(magnitude) - bits);
+  return Math.sign(value) * round(Math.abs(value) / unit) * unit;
+}
+
+/** Returns the ten leading bits of a number. */
+function shortened(value: number): number {
+  return cut(value, Math.floor, 9);
+}
+
+/** Rounds a number to `bits` bits behind its leading one, or behind that of another number. */
+function rounded(value: number, bits: number, of = value): number {
+  return cut(value, Math.round, bits, of);
+}
+
+/** Returns 11/16 of a sum, in ten bits. */
+function scaledSum(a: number, b: number): number {
+  const larger = Math.max(Math.abs(a), Math.abs(b));
+  const sum = shortened(cut(a, Math.floor, 10, larger) + cut(b, Math.floor, 10, larger));
+  return shortened(rounded(11 / 16 * sum, 10, sum));
+}
+
+/** Returns the approximate length of a vector. */
+function lengthOf(vector: readonly number[]): number {
+  const [most = 0, middle = 0, least = 0] = vector.map(Math.abs).toSorted((a, b) => b - a);
+  return most + rounded(11 / 32 * middle, 11, middle) + 1 / 4 * least;
+}
