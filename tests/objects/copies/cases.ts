@@ -4,7 +4,7 @@
  * @module
  */
 import type { CudaDevice, TensorMapOptions, TensorMapType } from "../../../mod.ts";
-import { probe, probedBoxes } from "./probed_boxes.ts";
+import { numberedBoxes, probe, probedBoxes } from "./probed_boxes.ts";
 import { reductions, sharedBytes, tensorKernels } from "../tensor_maps.ts";
 
 const pattern = (byteLength: number) => Uint8Array.from({ length: byteLength }, (_, index) => index * 7 % 251 + 1);
@@ -354,6 +354,9 @@ export const cases: Readonly<Record<string, (gpu: CudaDevice) => string>> = {
       boxes.map((box) => [`${name} ${JSON.stringify(box)}`, (gpu: CudaDevice) => probe(gpu, box)])
     ),
   ),
+  ...Object.fromEntries(
+    numberedBoxes.map((box, index) => [`random copy ${index}`, (gpu: CudaDevice) => probe(gpu, box)]),
+  ),
   // All threads of two blocks update 8 bytes of the first block's shared memory.
   ...Object.fromEntries(
     [0, 1].flatMap((where) =>
@@ -471,6 +474,76 @@ export const cases: Readonly<Record<string, (gpu: CudaDevice) => string>> = {
           ).slice(0, 32),
       ])
     ),
+  ),
+  ...Object.fromEntries(
+    Object.entries({
+      "a load of a block that the cluster does not have":
+        "mapa.shared::cluster.u32 %r6, %r1, 5; ld.shared::cluster.u32 %r7, [%r6]; st.global.u32 [%rd1], %r7;",
+      "a store to a block that the cluster does not have":
+        "mapa.shared::cluster.u32 %r6, %r1, 5; st.shared::cluster.u32 [%r6], %r4; st.global.u32 [%rd1], 1;",
+      "an atomic operation on a block that the cluster does not have":
+        "mapa.shared::cluster.u32 %r6, %r1, 5; atom.shared::cluster.add.u32 %r7, [%r6], 1; st.global.u32 [%rd1], %r7;",
+      "an arrival at a block that the cluster does not have":
+        "mapa.shared::cluster.u32 %r6, %r2, 5; mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r6]; st.global.u32 [%rd1], 1;",
+      "a generic load of a block that the cluster does not have":
+        "mov.u64 %rd3, sm; cvta.shared.u64 %rd3, %rd3; mapa.u64 %rd3, %rd3, 5; ld.u32 %r7, [%rd3]; st.global.u32 [%rd1], %r7;",
+      "a misaligned load of another block":
+        "mapa.shared::cluster.u32 %r6, %r1, 1; ld.shared::cluster.u32 %r7, [%r6+2]; st.global.u32 [%rd1], %r7;",
+      "a load beyond the memory of another block":
+        "mapa.shared::cluster.u32 %r6, %r1, 1; ld.shared::cluster.u32 %r7, [%r6+0x80000]; st.global.u32 [%rd1], %r7;",
+      "a misaligned barrier": "mbarrier.arrive.shared.b64 _, [%r2+4]; st.global.u32 [%rd1], 1;",
+      "a barrier that nobody has initialized":
+        "st.shared.u64 [sm], 0; mbarrier.arrive.shared.b64 _, [sm]; st.global.u32 [%rd1], 1;",
+      "a bulk reduction that is misaligned":
+        "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u64 [%rd1+8], [%r1], 16; cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;",
+      "a tensor map at a multiple of 32":
+        `add.u64 %rd3, %rd2, 32; ${boxToShared} [%r1], [%rd3, {%r5, %r5}], [bar]; ${waitFor}`,
+    }).map(([name, body]) => [
+      `fault: ${name}`,
+      (gpu: CudaDevice) =>
+        run(gpu, `${body} barrier.cluster.arrive; barrier.cluster.wait;`, { grid: 2, cluster: 2 }).slice(0, 16),
+    ]),
+  ),
+  ...Object.fromEntries(
+    ([
+      ...["u32", "s32", "u64"].map((type) => ["add", type]),
+      ...["u32", "s32", "u64", "s64", "f16", "bf16"].flatMap((type) => [["min", type], ["max", type]]),
+      ...["b32", "b64"].flatMap((type) => [["and", type], ["or", type], ["xor", type]]),
+      ...[["inc", "u32"], ["dec", "u32"], ["add.noftz", "f16"], ["add.noftz", "bf16"], ["add", "f32"], ["add", "f64"]],
+    ] as const).map(([operation, type]) => [
+      `bulk reduction ${operation}.${type}`,
+      (gpu: CudaDevice) =>
+        run(
+          gpu,
+          `${
+            [...floats.subarray(0, 16)].map((bits, index) =>
+              `mov.b32 %r9, ${bits}; st.shared.u32 [sm+${4 * index}], %r9; mov.b32 %r9, ${
+                floats[(index * 5 + 3) % floats.length]
+              };
+               st.global.u32 [%rd1+${4 * index}], %r9;`
+            ).join("\n")
+          }
+           fence.proxy.async;
+           cp.reduce.async.bulk.global.shared::cta.bulk_group.${operation}.${type} [%rd1], [sm], 64;
+           cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;`,
+        ).slice(0, 128),
+    ]),
+  ),
+  ...Object.fromEntries(
+    Object.entries({
+      "a state of the phase before the last":
+        "mbarrier.arrive.shared.b64 %rd3, [bar], 1; mbarrier.arrive.shared.b64 %rd4, [bar], 1; mbarrier.arrive.shared.b64 _, [bar], 1;",
+      "a state of the current phase":
+        "mov.b64 %rd4, 0; mbarrier.arrive.shared.b64 _, [bar], 1; mbarrier.init.shared.b64 [bar], 2; mbarrier.arrive.shared.b64 %rd3, [bar], 1;",
+    }).map(([name, body]) => [
+      `phase: ${name}`,
+      (gpu: CudaDevice) =>
+        run(
+          gpu,
+          `${body} mbarrier.test_wait.shared.b64 %p1, [bar], %rd3; selp.u32 %r9, 1, 0, %p1; st.global.u32 [%rd1], %r9;
+           mbarrier.try_wait.shared.b64 %p1, [bar], %rd3, 100; selp.u32 %r9, 1, 0, %p1; st.global.u32 [%rd1+4], %r9;`,
+        ).slice(0, 16),
+    ]),
   ),
   ...Object.fromEntries(
     ["brkpt", "trap", "exit", "setp.ne.u32 %p1, %r5, 0; @%p1 brkpt"].map((instruction) => [

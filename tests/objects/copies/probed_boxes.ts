@@ -28,6 +28,8 @@ export interface ProbedBox {
   readonly replaced?: readonly string[];
   /** Whether the kernel stores a box. Default: it loads one. */
   readonly isStore?: true;
+  /** The operation by which the kernel reduces a box that it would store. Default: none. */
+  readonly operation?: string;
 }
 
 /** The bytes that a probe shows, and those of the tensor's memory. */
@@ -38,7 +40,7 @@ const freshWord = 0xcccc;
 
 /** Copies a box, and returns the 16-bit numbers that the copy has written, in runs of 4. */
 export function probe(gpu: CudaDevice, box: ProbedBox): string {
-  const { replaced = [], at, pixels, isStore = false } = box;
+  const { replaced = [], at, pixels, isStore = false, operation } = box;
   const pool = gpu.createPool();
   const memory = pool.allocate(memoryBytes);
   const numbers = Uint16Array.from({ length: memoryBytes / 2 }, (_, index) => isStore ? freshWord : index);
@@ -46,7 +48,7 @@ export function probe(gpu: CudaDevice, box: ProbedBox): string {
   const out = pool.allocate(shownBytes);
   out.copyFrom(numbers.slice(0, shownBytes / 2));
   const module = gpu.loadModule(
-    kernelOf({ dimensions: at.length, offsets: pixels?.offsets.length, replaced, isStore }),
+    kernelOf({ dimensions: at.length, offsets: pixels?.offsets.length, replaced, isStore, operation }),
   );
   module.kernel("test").launch(
     { grid: 1, block: 32 },
@@ -82,11 +84,13 @@ function runsOf(words: Uint16Array): string[] {
 }
 
 function optionsOf(
-  { shape, strides, box, elementStrides, pixels, at: _, replaced: _replaced, isStore: _isStore, ...others }: ProbedBox,
+  { shape, strides, box, elementStrides, pixels, dtype, interleave, swizzle, fill }: ProbedBox,
 ): TensorMapOptions {
   return {
-    dtype: "uint16",
-    ...others,
+    dtype: dtype ?? "uint16",
+    ...interleave === undefined ? {} : { interleave },
+    ...swizzle === undefined ? {} : { swizzle },
+    ...fill === undefined ? {} : { fill },
     shape: shape.toReversed(),
     ...strides === undefined ? {} : { strides: strides.toReversed() },
     ...elementStrides === undefined ? {} : { elementStrides: elementStrides.toReversed() },
@@ -107,17 +111,22 @@ const list = (count: number, name: (index: number) => string) => Array.from({ le
  * A kernel whose first lane copies a box. It does not know how many bytes come, so it waits for a time. With replaced
  * fields, the tensor map is made in shared memory, and copied to \`made\`.
  */
-function kernelOf({ dimensions, offsets, replaced, isStore }: {
+function kernelOf({ dimensions, offsets, replaced, isStore, operation }: {
   dimensions: number;
   offsets: number | undefined;
   replaced: readonly string[];
   isStore: boolean;
+  operation: string | undefined;
 }): string {
   const tensor = `[%rd2, {${list(dimensions, (index) => `%c${index}`).join(", ")}}]`;
   const mode = offsets === undefined ? "" : ".im2col";
   const given = offsets === undefined ? "" : `, {${list(offsets, (index) => `%h${index}`).join(", ")}}`;
+  const stored = `${operation === undefined ? "" : `.${operation}`}${offsets === undefined ? "" : ".im2col_no_offs"}`;
   const copy = isStore
-    ? `cp.async.bulk.tensor.${dimensions}d.global.shared::cta.bulk_group ${tensor}, [sm];
+    ? `cp.${
+      operation === undefined ? "" : "reduce."
+    }async.bulk.tensor.${dimensions}d.global.shared::cta${stored}.bulk_group
+    ${tensor}, [sm];
   cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;`
     : `mbarrier.init.shared.b64 [bar], 1; fence.mbarrier_init.release.cluster;
   mbarrier.arrive.expect_tx.shared.b64 _, [bar], 65536;
@@ -393,6 +402,85 @@ function randomBoxes(count: number): ProbedBox[] {
   });
 }
 
+const elementSizes = {
+  ...{ uint8: 1, uint16: 2, uint32: 4, int32: 4, uint64: 8, int64: 8 },
+  ...{ float16: 2, bfloat16: 2, float32: 4, float64: 8, tfloat32: 4 },
+} as const;
+const reducedTypes: Readonly<Record<string, readonly (keyof typeof elementSizes)[]>> = {
+  add: ["uint32", "int32", "uint64", "float16", "bfloat16", "float32", "float64"],
+  max: ["uint32", "int32", "uint64", "int64", "float16", "bfloat16"],
+  xor: ["uint32", "int32", "uint64"],
+  inc: ["uint32"],
+};
+
+/** Random copies in all modes: loads, stores and reductions, with slices, swizzles and elements outside. */
+function randomCopies(count: number): ProbedBox[] {
+  const below = randomNumbers(90210);
+  const pick = <Value>(values: readonly Value[]) => values[below(values.length)]!;
+  return Array.from({ length: count }, (): ProbedBox => {
+    const isPixels = below(2) === 0, isStore = below(3) === 0;
+    const interleave = pick([undefined, undefined, "16B", "32B"] as const);
+    const operation = isStore ? pick([undefined, ...Object.keys(reducedTypes)]) : undefined;
+    const dtype = pick(operation === undefined ? Object.keys(elementSizes) as "uint8"[] : reducedTypes[operation]!);
+    const bytes = elementSizes[dtype];
+    const swizzle = pick([undefined, "32B", "64B", "128B"] as const);
+    const unit = interleave === undefined ? bytes : interleave === "16B" ? 16 : 32;
+    const least = isPixels || interleave !== undefined ? 3 : 1;
+    const rank = least + below(6 - least);
+    const step = interleave === undefined ? 16 / bytes : 1;
+    const shape = list(rank, () => "").map((_, index) =>
+      index === 0 ? step * (1 + below(5)) : 2 + below(rank > 3 ? 4 : 7)
+    );
+    const strides: number[] = [];
+    for (let index = 0, stride = shape[0]! * unit + unit * step * below(2); index < rank - 1; index++) {
+      strides.push(stride);
+      stride *= shape[index + 1]!;
+    }
+    const elementStrides = shape.map(() => pick([1, 1, 1, 2, 3]));
+    const from = isStore ? 0 : -2;
+    const at = shape.map((size, index) =>
+      index === 0 ? step * (below(4) + Math.sign(from)) : from + below(size + 2 - from)
+    );
+    const usual = {
+      shape,
+      strides,
+      elementStrides,
+      dtype,
+      ...swizzle === undefined ? {} : { swizzle },
+      ...interleave === undefined ? {} : { interleave },
+      ...dtype.includes("float") && below(2) === 0 ? { fill: "nan" as const } : {},
+      ...isStore ? { isStore: true as const } : {},
+      ...operation === undefined ? {} : { operation },
+    };
+    const row = 16 / bytes * (1 + below(Math.min(4, Number.parseInt(swizzle ?? "128") / 16)));
+    if (!isPixels) {
+      const box = shape.map((_, index) => index === 0 ? row : 1 + below(rank > 3 ? 3 : 5));
+      // The rows of a box are at most 8192 bytes with a swizzle.
+      const rows = box.slice(1).reduce((product, size) => product * size, Math.max(box[0]! * unit, 128));
+      if (rows > shownBytes) box.fill(1, 2);
+      return { ...usual, box, at };
+    }
+    const first = interleave === undefined ? 1 : 0;
+    const corners = shape.slice(first, first + rank - 2).map((size) => {
+      const lower = below(4) - 2;
+      return [lower, Math.max(lower - size + 1 + below(3), below(4) - 2)] as const;
+    });
+    const inside = at.map((coordinate, index) => {
+      const corner = corners[index - first];
+      if (corner === undefined || isStore) return coordinate;
+      return corner[0] + below(shape[index]! + corner[1] - corner[0]);
+    });
+    const pixels = {
+      lower: corners.map(([lower]) => lower),
+      upper: corners.map(([, upper]) => upper),
+      channels: row,
+      count: 1 + below(40),
+      offsets: corners.map(() => below(3)),
+    };
+    return { ...usual, pixels, at: inside };
+  });
+}
+
 /** All boxes that are probed, by the name of what they show. */
 export const probedBoxes: Readonly<Record<string, readonly ProbedBox[]>> = {
   "interleaved channels": interleaved,
@@ -402,3 +490,6 @@ export const probedBoxes: Readonly<Record<string, readonly ProbedBox[]>> = {
   "stride of 0": withoutStride,
   "random box": randomBoxes(48),
 };
+
+/** Boxes of random tensors, which have numbers for names. */
+export const numberedBoxes: readonly ProbedBox[] = randomCopies(256);
