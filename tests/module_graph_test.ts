@@ -71,6 +71,7 @@ const layers: readonly (readonly [layer: string, mayImport: readonly string[]])[
     ...nativeLayer,
     ...seam,
     ...objects,
+    "src/trace/",
     ...["transport/", "protocol/", "exporter/", "importer/", "operator/"].map((layer) => `src/sharing/${layer}`),
   ]],
   // Operators know exporters only by the types of their numbers, and connect as importers do.

@@ -3,6 +3,8 @@
  *
  * @module
  */
+import { type EndedTrace, endedTraces } from "./ended_traces.ts";
+import { type HeldFlows, heldSlices, isHeldSlice } from "./held_slices.ts";
 import type { DetailWriter, ItemDetails, Track, TrackItem } from "./perfetto.ts";
 import type { Trace, TraceEvent } from "./read_trace.ts";
 import { messagesPerConnection, timedWork, type TracedRank } from "./trace_format.ts";
@@ -29,60 +31,18 @@ export function joinTraces(files: readonly Trace[]): JoinedTrace {
   return { items, mistakes: flows.mistakes };
 }
 
-/** A trace all of whose events have ended. */
-interface EndedTrace extends Trace {
-  /** The time of the last event that has ended. */
-  readonly last: number;
-  /** The time at which the process ended; that of the last event of all traces if it is not known. */
-  readonly end: number;
-  /** The events by which other processes knew that this one had ended. */
-  readonly noticed: readonly TraceEvent[];
-  /** Whether the process has closed CUDA, as a process does that ends in order. */
-  readonly isClosed: boolean;
-}
-
-/** Ends the events that have not ended when their process did. */
-function endedTraces(traces: readonly Trace[]): EndedTrace[] {
-  const losses = new Map<number, TraceEvent[]>();
-  for (const { events, texts } of traces) {
-    for (const event of events) {
-      const isConnection = event.name === "connection lost";
-      if (!isConnection && event.name !== "commRevoke") continue;
-      const { lost, peer, why } = event.values;
-      const pid = isConnection ? peer : lost;
-      if (!pid || isConnection && texts.get(why ?? 0) !== "peer-gone") continue;
-      const known = losses.get(pid);
-      if (known === undefined) losses.set(pid, [event]);
-      else known.push(event);
-    }
-  }
-  const ends = traces.map(({ events }) => endOf(events));
-  const last = ends.reduce((last, end) => Math.max(last, end), 0);
-  return traces.map((trace, index) => {
-    const isClosed = trace.events.some(({ name }) => name === "close");
-    const own = ends[index]!;
-    // A connection also ends when the other process closes it, and goes on with other work.
-    const noticed = isClosed ? [] : (losses.get(trace.process.pid) ?? []).filter(({ begin }) => begin >= own);
-    const end = isClosed ? own : noticed.reduce((first, { begin }) => Math.min(first, begin), last);
-    const events = trace.events.map((event) => event.hasEnded ? event : event.endingAt(end));
-    return { ...trace, events, last: own, end, noticed, isClosed };
-  });
-}
-
-/** Returns the time of the last of some events. */
-function endOf(events: readonly TraceEvent[]): number {
-  return events.reduce((last, { begin, duration }) => Math.max(last, begin + duration), 0);
-}
-
 /** Finds the flows of a joined trace: from a message that was sent to its arrival, and from a record to its waits. */
-class Flows {
+class Flows implements HeldFlows {
   readonly mistakes: string[] = [];
+  /** The numbers of the generations of a store's entries, by the numbers of their memory. */
+  readonly generations = new Map<number, number>();
   readonly #flows = new Map<TraceEvent | Trace, bigint[]>();
   #count = 0n;
 
   constructor(traces: readonly EndedTrace[]) {
     this.#findMessages(traces);
     this.#findCollectives(traces);
+    this.#findEntries(traces);
     for (const trace of traces) this.#findRecords(trace);
     for (const trace of traces) for (const event of trace.noticed) this.connect(trace, event);
   }
@@ -150,6 +110,26 @@ class Flows {
     for (const events of parts.values()) if (events.length > 1) this.connect(...events);
   }
 
+  /** Connects the publication of an entry of a store with each mapping of it. */
+  #findEntries(traces: readonly Trace[]): void {
+    const published = new Map<number, TraceEvent>();
+    const mapped: TraceEvent[] = [];
+    for (const { events } of traces) {
+      for (const event of events) {
+        if (event.name === "map entry") mapped.push(event);
+        else if (event.name === "publish entry") {
+          const entry = event.value("entry") ?? 0;
+          published.set(entry, event);
+          this.generations.set(entry, event.value("generation") ?? 0);
+        }
+      }
+    }
+    for (const event of mapped) {
+      const publication = published.get(event.value("entry") ?? 0);
+      if (publication !== undefined) this.connect(publication, event);
+    }
+  }
+
   #findRecords({ events }: Trace): void {
     const records = new Map<number, { record: TraceEvent; waits: TraceEvent[] }>();
     const connect = (event: number | undefined): void => {
@@ -194,12 +174,9 @@ function addProcess(items: TrackItem[], trace: EndedTrace, flows: Flows): void {
     ...lanesOf(events.filter(({ name }) => name === "range")),
     ...lanesOf(events.filter(({ name }) => name.startsWith("wait for "))),
   ]);
-  for (const { verb, peer, lane, ...slice } of heldSlices(trace, flows)) {
-    items.push({ ...slice, track: trackOf(`${verb} process ${peer}${lane === 0 ? "" : ` (${lane + 1})`}`) });
-  }
+  for (const { row, ...slice } of heldSlices(trace, flows)) items.push({ ...slice, track: trackOf(row) });
   for (const event of events) {
-    // A slice shows how long the frame or the offer was held.
-    if (event.name === "receive frame" || event.name === "send held") continue;
+    if (isHeldSlice.has(event.name)) continue;
     const { begin } = event;
     const add = (track: Track, category: string, duration: number | undefined): void => {
       const [name, details] = [nameOf(trace, event), new EventDetails(trace, event)];
@@ -245,80 +222,6 @@ function addProcess(items: TrackItem[], trace: EndedTrace, flows: Flows): void {
     track: trackOf("end of the trace"),
     category: trace.noticed.length > 0 ? "error" : "end",
     ...flow && { flows: flow },
-  });
-}
-
-/** What a process holds of another one for some time. */
-interface HeldSlice extends Omit<TrackItem, "track"> {
-  readonly verb: "frames of" | "leases of";
-  readonly peer: number;
-  /** The number of the row: slices that overlap are in different ones. */
-  readonly lane: number;
-}
-
-/** The messages with which a process begins and ends to hold a frame or an offer. */
-const holding = {
-  "receive frame": { what: "frame", begins: true },
-  "send release-slot": { what: "frame", begins: false },
-  "send held": { what: "offer", begins: true },
-  "send released": { what: "offer", begins: false },
-} as const;
-
-/** Returns the frames that a process has read, each until its release, and the offers that it has mapped. */
-function heldSlices({ events, texts, end: last }: EndedTrace, flows: Flows): HeldSlice[] {
-  const offers = new Map<string, TraceEvent>();
-  const begun = new Map<string, TraceEvent>();
-  const spans: {
-    readonly event: TraceEvent;
-    readonly end: number;
-    readonly offer: TraceEvent | undefined;
-    readonly isReleased: boolean;
-  }[] = [];
-  for (const event of events) {
-    const isOffer = event.name === "receive offer";
-    if (!isOffer && !Object.hasOwn(holding, event.name)) continue;
-    const { peer, message = 0, subject } = event.values;
-    const { what, begins } = isOffer
-      ? { what: "offer", begins: undefined }
-      : holding[event.name as keyof typeof holding];
-    const key = `${what} ${peer} ${Math.floor(message / messagesPerConnection)} ${subject}`;
-    const offer = offers.get(key);
-    if (isOffer) offers.set(key, event);
-    else if (begins === true) begun.set(key, event);
-    else if (begins === false && begun.has(key)) {
-      spans.push({ event: begun.get(key)!, end: event.begin, offer, isReleased: true });
-      begun.delete(key);
-    }
-    if (begins === true && offer !== undefined) flows.connect(offer, event);
-  }
-  // What was not released was held to the end.
-  for (const [key, event] of begun) {
-    spans.push({ event, end: Math.max(last, event.begin), offer: offers.get(key), isReleased: false });
-  }
-  const lanes = new Map<string, number[]>();
-  return spans.sort((a, b) => a.event.begin - b.event.begin).map(({ event, end, offer, isReleased }) => {
-    const { peer = 0, subject, byteLength } = event.values;
-    const isFrame = event.name === "receive frame";
-    const verb = isFrame ? "frames of" : "leases of";
-    const ends = lanes.get(`${verb} ${peer}`) ?? [];
-    lanes.set(`${verb} ${peer}`, ends);
-    const free = ends.findIndex((last) => last <= event.begin);
-    const lane = free < 0 ? ends.length : free;
-    ends[lane] = end;
-    return {
-      verb,
-      peer,
-      lane,
-      begin: event.begin,
-      duration: end - event.begin,
-      name: (isFrame ? `frame ${subject}` : texts.get(offer?.value("name") ?? 0) ?? `offer ${subject}`) +
-        (isReleased ? "" : " (not released)"),
-      category: isFrame ? "frame" : "lease",
-      flows: flows.of(event) ?? [],
-      details: isFrame
-        ? { writeTo: (writer: DetailWriter) => writer.number("byteLength", byteLength ?? 0) }
-        : undefined,
-    };
   });
 }
 
@@ -392,10 +295,14 @@ function lanesOf(events: readonly TraceEvent[]): Map<TraceEvent, number> {
 function nameOf({ kernels, texts }: Trace, event: TraceEvent): string {
   const { name } = event;
   const how = event.hasThrown ? " (failed)" : event.hasEnded ? "" : " (not ended)";
+  // What is waited for is the name of the entry.
+  if (name === "wait for entry") return `wait for ${texts.get(event.value("entry") ?? 0) ?? "entry"}${how}`;
   if (name === "range" || isWork.has(name)) return (texts.get(event.value("name") ?? 0) ?? name) + how;
   const why = texts.get(event.value("why") ?? 0);
   // What follows the colon is advice.
   if (why !== undefined) return `${name}: ${why.split(":")[0]}`;
+  const what = texts.get(event.value("what") ?? 0);
+  if (what !== undefined && what !== "") return `${name} ${what}`;
   const handle = event.value("kernel");
   const kernel = handle === undefined ? undefined : kernels.get(handle);
   return (kernel === undefined ? name : `${name} ${kernel}`) + how;
@@ -418,9 +325,9 @@ class EventDetails implements ItemDetails {
     for (const name in values) {
       const value = values[name]!;
       const kernel = name === "kernel" ? this.#trace.kernels.get(value) : undefined;
-      if (name === "name") continue;
+      if (name === "name" || name === "entry") continue;
       if (kernel !== undefined) writer.text("kernel", kernel);
-      else if (name === "why") writer.text("why", texts.get(value) ?? "");
+      else if (name === "why" || name === "what") writer.text(name, texts.get(value) ?? "");
       else if (name === "group") {
         const [place, ...more] = ranks.get(value) ?? [];
         if (place !== undefined && more.length === 0) writer.text("rank", rankText(place));

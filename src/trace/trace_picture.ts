@@ -17,11 +17,13 @@ const mostFlows = 400;
 const colors = ["#4e79a7", "#f28e2b", "#59a14f", "#b07aa1", "#e15759", "#76b7b2", "#9c755f", "#edc948"] as const;
 /** The categories in the order of their colors. Copies, fills and graphs have the last one. */
 const categories = ["call", "kernel", "message", "frame", "error", "lease", "range", "wait"] as const;
-/** The categories of instants whose names are drawn beside them. */
-const labeled: ReadonlySet<string> = new Set(["error", "end"]);
+/** The categories that look like another one. */
+const similar: ReadonlyMap<string, string> = new Map([["entry", "lease"]]);
+/** The categories whose names are drawn beside a shape that has no room for them. */
+const labeled: ReadonlySet<string> = new Set(["error", "end", "entry"]);
 
 const style = `text{font:12px sans-serif;fill:#1f2328}.t{font-weight:600}.m{fill:#57606a}.r{stroke:#d0d7de}
-.e{font-size:11px;fill:#cf222e}.f{fill:none;stroke:#57606a;stroke-opacity:.35}.i{font-size:11px;fill:#fff}svg{background:#fff}
+.e,.n{font-size:11px}.e{fill:#cf222e}.f{fill:none;stroke:#57606a;stroke-opacity:.35}.i{font-size:11px;fill:#fff}svg{background:#fff}
 @media(prefers-color-scheme:dark){text{fill:#e6edf3}.m{fill:#9da7b3}.r{stroke:#373e47}.e{fill:#ff7b72}.f{stroke:#9da7b3}svg{background:#0d1117}}`;
 
 /** A row of a picture. */
@@ -102,18 +104,29 @@ function slices({ track, items, top }: Row, x: (time: number) => number): string
         colorOf(category)
       }"><title>${escapeMarkup(title)}</title></rect>` +
         (fits ? `<text class="i" x="${round(left + 3)}" y="${top + 12}">${escapeMarkup(name)}</text>` : "") +
-        (labeled.has(category) && joined === 1 ? besides(name, left, top) : ""),
+        (labeled.has(category) && !fits && joined === 1
+          ? besides(name, { category, left, right: left + width, top })
+          : ""),
     );
   }
   return parts.join("\n");
 }
 
-/** Draws the name of an instant at the side where there is more room. */
-function besides(name: string, x: number, top: number): string {
-  const isLeft = x > (sizes.left + sizes.width) / 2;
-  return `<text class="e" x="${round(isLeft ? x - 4 : x + 5)}" y="${top + 12}"${isLeft ? ' text-anchor="end"' : ""}>${
-    escapeMarkup(name)
-  }</text>`;
+/** Draws the name of a shape at the side where there is more room. */
+function besides(
+  name: string,
+  { category, left, right, top }: {
+    readonly category: string;
+    readonly left: number;
+    readonly right: number;
+    readonly top: number;
+  },
+): string {
+  const isLeft = left - sizes.left > sizes.width - right;
+  const style = category === "error" ? "e" : "n";
+  return `<text class="${style}" x="${round(isLeft ? left - 4 : right + 4)}" y="${top + 12}"${
+    isLeft ? ' text-anchor="end"' : ""
+  }>${escapeMarkup(name)}</text>`;
 }
 
 function counter({ track, items, top }: Row, x: (time: number) => number): string {
@@ -187,7 +200,7 @@ function label(name: string, top: number): string {
 }
 
 function colorOf(category: string): string {
-  const index = categories.findIndex((known) => known === category);
+  const index = categories.findIndex((known) => known === (similar.get(category) ?? category));
   return colors[index < 0 ? colors.length - 1 : index]!;
 }
 

@@ -210,12 +210,12 @@ export class TraceRecorder {
   }
 
   /** Writes how long the program waits for something. Throws what `wait` throws, with the stack that it has. */
-  async wait(
-    what: "stream" | "event" | "device",
+  async wait<Result>(
+    what: "stream" | "event" | "device" | "entry",
     handle: bigint | number,
     device: number,
-    wait: () => Promise<void>,
-  ): Promise<void> {
+    wait: () => Promise<Result>,
+  ): Promise<Result> {
     const begin = this.now();
     const kind = this.kind({ name: `wait for ${what}`, values: [what] });
     this.values[this.beginUnfinished(kind, device, begin)] = Number(handle);
@@ -223,8 +223,9 @@ export class TraceRecorder {
     const number = this.count;
     let hasThrown = true;
     try {
-      await wait();
+      const result = await wait();
       hasThrown = false;
+      return result;
     } finally {
       if (!this.finish(number, begin, hasThrown)) {
         this.values[this.begin(kind, device, begin, hasThrown)] = Number(handle);

@@ -1,10 +1,11 @@
 import { currentRecorder } from "../../trace/open_trace.ts";
 import { messagesPerConnection } from "../../trace/trace_format.ts";
 import type { TraceRecorder } from "../../trace/trace_recorder.ts";
-import type { Message } from "./messages.ts";
+import type { DocumentMessage, Message } from "./messages.ts";
 
 const values = ["peer", "message", "subject", "byteLength"] as const;
 const valuesOfOffer = ["peer", "message", "subject", "name"] as const;
+const valuesOfAsk = ["peer", "message", "subject", "what"] as const;
 
 /** The number of connections with each process, by its ID. */
 const connections = new Map<number, number>();
@@ -47,9 +48,16 @@ export class TracedMessages {
 
   #record(verb: "send" | "receive", message: Message, number: number, time: number): void {
     const recorder = this.#recorder;
-    const isOffer = message.type === "offer";
-    const kind = recorder.kind({ name: `${verb} ${message.type}`, values: isOffer ? valuesOfOffer : values });
-    const last = isOffer ? recorder.text(message.name) : "byteLength" in message ? message.byteLength : 0;
+    const { type } = message;
+    const names = type === "offer" ? valuesOfOffer : type === "ask" ? valuesOfAsk : values;
+    const kind = recorder.kind({ name: `${verb} ${type}`, values: names });
+    const last = type === "offer"
+      ? recorder.text(message.name)
+      : type === "ask"
+      ? recorder.text(requestOf(message))
+      : "byteLength" in message
+      ? message.byteLength
+      : 0;
     recorder.instantAt(time, kind, this.#peer, number, subjectOf(message), last);
   }
 }
@@ -60,7 +68,14 @@ function subjectOf(message: Message): number {
   if ("offer" in message) return message.offer;
   if ("event" in message) return message.event;
   if ("pool" in message) return message.pool;
+  if ("request" in message) return message.request;
   return 0;
+}
+
+/** Returns what a request asks for, such as "map"; an empty string if it does not begin with that. */
+function requestOf({ part }: DocumentMessage): string {
+  const [, what = ""] = /^\{"do":"([a-z]+)"/.exec(new TextDecoder().decode(part.subarray(0, 40))) ?? [];
+  return what;
 }
 
 /** Returns what records the messages of a new connection with a process; undefined if nothing is recorded. */

@@ -56,6 +56,7 @@ import {
   whyAsleep,
 } from "./mapped_entry.ts";
 import { copyStaged } from "./staged_copy.ts";
+import { tracedWait, traceEntry } from "./traced_entries.ts";
 import type { ShareableHandle } from "../../memory/handles/shareable_handle.ts";
 import { checkRankOfSet } from "./memories/publication_sets.ts";
 import { maximumEntryMetadata } from "./memories/store_table.ts";
@@ -518,7 +519,7 @@ export class StoreClient implements AsyncDisposable {
     if (options.stream !== undefined) checkStream(options.stream, sessionOf(this.#cuda));
     const { stream = device.defaultStream } = options;
     const json = encodeMetadata(metadata, maximumEntryMetadata);
-    const answer = await this.#askForRoom({
+    const request = {
       do: "create",
       name,
       byteLength,
@@ -526,7 +527,9 @@ export class StoreClient implements AsyncDisposable {
       ...json === "" ? {} : { metadata: JSON.parse(json) as JsonValue },
       ...once ? { once, replaces: replaces ?? 0 } : {},
       ...count === 1 ? {} : { set: { id: set, count, rank } },
-    }, { signal, awaited: once ? `"${name}" or room for it in` : `room for ${byteLength} bytes in` });
+    };
+    const awaited = once ? `"${name}" or room for it in` : `room for ${byteLength} bytes in`;
+    const answer = await tracedWait(name, () => this.#askForRoom(request, { signal, awaited }));
     if (once && memberOf(answer.document, "published") === true) {
       answer.handle?.[Symbol.dispose]();
       return undefined;
@@ -541,6 +544,7 @@ export class StoreClient implements AsyncDisposable {
       const size = numberOf(answer.document, "size", byteLength);
       return this.#mapAnswer(answer, { hold, device, size, byteLength, stream, access: "read-write" });
     });
+    traceEntry("create entry", id, { name, byteLength });
     const memory = new StoredMemory({
       name,
       mapped,
@@ -549,6 +553,7 @@ export class StoreClient implements AsyncDisposable {
           ...{ name, share, signal, stream },
         });
         const generation = numberOf(document, "generation", 1);
+        traceEntry("publish entry", id, { name, generation, byteLength });
         const described = publication.metadata ?? (json === "" ? undefined : JSON.parse(json) as JsonValue);
         const { digest } = publication;
         return this.#entryOf({ name, mapped, hold, generation, digest, metadata: described });
@@ -656,7 +661,8 @@ export class StoreClient implements AsyncDisposable {
     const wanted: JsonObject = digest === undefined ? {} : { digest };
     const ranked: JsonObject = rank[1] === 1 ? {} : { rank };
     const request: JsonObject = { do: "map", name, write, wait: true, places: true, ...wanted, ...ranked, ...more };
-    const answer = await this.#link.ask(request, { signal, awaited, isExplained: true });
+    const ask = () => this.#link.ask(request, { signal, awaited, isExplained: true });
+    const answer = await tracedWait(name, ask);
     const { document } = answer;
     const id = numberOf(document, "id", 1);
     const hold = { id, isAsleep: false };
@@ -699,6 +705,12 @@ export class StoreClient implements AsyncDisposable {
       stream: stream ?? device.defaultStream,
       access: write === true ? "read-write" : "read",
       unmapped: asleep === true ? whyAsleep : undefined,
+    });
+    const generation = memberOf(document, "generation");
+    traceEntry("map entry", hold.id, {
+      name,
+      byteLength,
+      ...typeof generation === "number" && { generation },
     });
     return { mapped, hold, document };
   }
@@ -893,6 +905,7 @@ export class StoreClient implements AsyncDisposable {
     if (!this.#held.has(hold.id)) throw this.#lost("let sleep", name);
     const { id } = hold;
     await this.#link.ask({ do: "sleep", id });
+    traceEntry("sleep entry", id);
     this.#beginSleep(hold);
   }
 
@@ -904,6 +917,7 @@ export class StoreClient implements AsyncDisposable {
       const { document, handle } = await this.#link.ask({ do: "map", id, sleeping: true }, { signal });
       if (handle !== undefined) {
         this.#endSleep(hold);
+        traceEntry("wake entry", id, { name });
         return { handle, name: this.#nameOf(id) };
       }
       if (memberOf(document, "place") === undefined) {
@@ -1042,6 +1056,7 @@ export class StoreClient implements AsyncDisposable {
   #releaseHold(hold: Hold): void {
     const { id, isAsleep } = hold;
     this.#endSleep(hold);
+    if (!isAsleep) traceEntry("unmap entry", id);
     this.#release(id, isAsleep);
   }
 
