@@ -214,7 +214,7 @@ function recordCalls(driver: Driver, recorder: TraceRecorder, name: PropertyKey,
         default:
           value = result;
       }
-      if (typeof value === "object") value = propertyOf(value, properties[index]!);
+      if (properties[index] !== "") value = propertyOf(value, properties[index]!);
       if ((handleMask >> index & 1) === 0) values[at + index] = typeof value === "number" ? value : Number(value);
       else handles[at + index] = typeof value === "bigint" ? value : 0n;
     }

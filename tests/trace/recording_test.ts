@@ -53,6 +53,7 @@ test(
       assertEquals([failed!.hasThrown, failed!.values.byteLength], [true, 2 ** 50]);
       const [copy] = found("memcpyHtoDAsync");
       assertEquals([copy!.values.destination, copy!.values.byteLength, copy!.values.stream], [address, 16, on]);
+      assertEquals(found("moduleLoadData")[0]!.values.length, ptx.length);
       const [launch] = found("launchKernel");
       assertEquals([trace.kernels.get(launch!.values.kernel!), launch!.values.blocks, launch!.values.threads], [
         "fill",
