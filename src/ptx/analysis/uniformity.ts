@@ -182,11 +182,9 @@ export function findUniformity(
     if (operand.kind !== "special") return 0n;
     return strideOfSpecial(operand.name);
   };
-  const isUniform = (instruction: ResolvedInstruction) => {
-    const { predicate, form } = instruction;
-    return form.traits.isUniform === true && !isVarying(instruction) &&
-      (predicate === undefined || strideOf(predicate.register) === 0n) &&
-      sourcesOf(instruction).every((source) => strideOf(source) === 0n);
+  const isUniform = (instruction: ResolvedInstruction, read = readBy(instruction)) => {
+    return instruction.form.traits.isUniform === true && !isVarying(instruction) &&
+      read.every((operand) => strideOf(operand) === 0n);
   };
   const setting: { instruction: ResolvedInstruction; results: Register[]; read: ResolvedOperand[] }[] = [];
   for (const instruction of instructions) {
@@ -195,7 +193,7 @@ export function findUniformity(
     for (const register of results) defined.add(register);
     setting.push({ instruction, results, read: readBy(instruction) });
   }
-  const readers = readersOf<typeof setting[number], ResolvedOperand>(setting, ({ read }) => read);
+  const readers = readersOf(setting, ({ read }) => read.filter((operand) => operand.kind === "register"));
   // An instruction is examined again when the stride of an operand has changed, which happens at most twice per
   // operand.
   const waiting = new Set(setting);
@@ -203,7 +201,7 @@ export function findUniformity(
     waiting.delete(examined);
     const { instruction, results, read } = examined;
     if (!read.every(isKnown)) continue;
-    const found = isUniform(instruction) ? 0n : resultStride(instruction, strideOf);
+    const found = isUniform(instruction, read) ? 0n : resultStride(instruction, strideOf);
     for (const result of results) {
       const before = strides.get(result);
       if (strides.has(result) && (before === undefined || before === found)) continue;
@@ -224,7 +222,7 @@ export function findUniformity(
   };
   return {
     strideOf,
-    isUniform,
+    isUniform: (instruction) => isUniform(instruction),
     widened(instruction) {
       const widening = wideningOf(instruction);
       if (widening === undefined) return undefined;

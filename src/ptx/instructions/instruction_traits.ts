@@ -217,7 +217,9 @@ export function mayBeContracted({ form, choices }: Pick<ResolvedInstruction, "fo
 
 /** Whether an instruction refers to the shared memory of a cluster, or computes addresses in it. */
 export function usesClusterMemory({ form, choices }: Pick<ResolvedInstruction, "form" | "choices">): boolean {
-  return form.traits.mapsClusterMemory === true || [...choices.values()].includes("shared::cluster");
+  if (form.traits.mapsClusterMemory === true) return true;
+  for (const choice of choices.values()) if (choice === "shared::cluster") return true;
+  return false;
 }
 
 /** Whether an instruction's side effects are unknown, because its row does not state them. */

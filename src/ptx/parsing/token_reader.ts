@@ -25,8 +25,9 @@ export class TokenReader implements TokenSource {
   readonly #lexer: Lexer;
   readonly #renamed: ReadonlyMap<string, string> | undefined;
   #token: Token;
-  /** The tokens after the current one that were looked at already. */
-  readonly #next: Token[] = [];
+  /** The token after the current one, and those after it, if they were looked at already. */
+  #next: Token | undefined;
+  readonly #others: Token[] = [];
   /** Whether `.const` may be followed by the number of a bank, as before PTX 2.2. */
   hasConstantBanks = false;
 
@@ -49,8 +50,10 @@ export class TokenReader implements TokenSource {
 
   peek(distance: number): Token {
     if (distance === 0) return this.#token;
-    while (this.#next.length < distance) this.#next.push(this.#lexer.next());
-    return this.#next[distance - 1]!;
+    this.#next ??= this.#lexer.next();
+    if (distance === 1) return this.#next;
+    while (this.#others.length < distance - 1) this.#others.push(this.#lexer.next());
+    return this.#others[distance - 2]!;
   }
 
   take(): Token {
@@ -63,7 +66,8 @@ export class TokenReader implements TokenSource {
   }
 
   #advance(): void {
-    this.#token = this.#next.length > 0 ? this.#next.shift()! : this.#lexer.next();
+    this.#token = this.#next ?? this.#lexer.next();
+    this.#next = this.#others.length > 0 ? this.#others.shift() : undefined;
   }
 
   at(punctuation: string): boolean {
@@ -161,7 +165,7 @@ export class TokenReader implements TokenSource {
     do {
       if (this.at("{")) depth++;
       if (this.at("}")) depth--;
-      const isLexed = this.#next.length > 0 || depth === 0;
+      const isLexed = this.#next !== undefined || depth === 0;
       if (this.token.kind === "end" || !isLexed && !this.#lexer.skipBlock(depth)) {
         throw new PtxError(opening.line, 'cannot find the "}" for the "{" on this line');
       }

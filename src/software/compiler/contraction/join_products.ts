@@ -48,6 +48,7 @@ export function joinProducts(resolved: ResolvedKernel, { hasChecks }: { readonly
 function joinOfWarpgroups(items: readonly Item[]): readonly Item[] {
   const groups: (readonly number[])[] = [];
   let first: CompiledInstruction | undefined;
+  let accumulator: ReadonlySet<ResolvedOperand> = new Set();
   let places: number[] = [];
   const finish = () => {
     if (places.length > 0) groups.push(places);
@@ -59,9 +60,13 @@ function joinOfWarpgroups(items: readonly Item[]): readonly Item[] {
       if (first !== undefined && (places.length === mostWarpgroupProducts || !haveSameAccumulator(first, item))) {
         finish();
       }
-      first ??= item;
+      if (first === undefined) {
+        const [d] = item.operands;
+        first = item;
+        accumulator = new Set(d?.kind === "vector" ? d.elements : []);
+      }
       places.push(place);
-    } else if (first !== undefined && (item.kind === "label" || !leavesAlone(item, first))) {
+    } else if (first !== undefined && (item.kind === "label" || !leavesAlone(item, accumulator))) {
       finish();
     }
   });
@@ -81,12 +86,11 @@ function joinOfWarpgroups(items: readonly Item[]): readonly Item[] {
   return all;
 }
 
-/** Whether an instruction neither waits nor uses the accumulator of a product. */
-function leavesAlone(instruction: CompiledInstruction, { operands: [accumulator] }: CompiledInstruction): boolean {
+/** Whether an instruction neither waits nor uses the registers of an accumulator. */
+function leavesAlone(instruction: CompiledInstruction, accumulator: ReadonlySet<ResolvedOperand>): boolean {
   const { flow, traits } = instruction.form;
   if (flow !== undefined || traits.products === "awaits") return false;
-  const registers = new Set(accumulator?.kind === "vector" ? accumulator.elements : []);
-  return [...registersRead(instruction), ...registersSet(instruction)].every((register) => !registers.has(register));
+  return [...registersRead(instruction), ...registersSet(instruction)].every((register) => !accumulator.has(register));
 }
 
 function joinInFunction(

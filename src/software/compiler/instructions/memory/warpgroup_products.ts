@@ -97,8 +97,9 @@ function loweringOf(
     resume: (e, i) => {
       if (residents.size > 0) return;
       const { d, type } = operandsOf(e, i);
+      const begin = fragmentsBegin + layoutOf(i).accumulator;
       d.forEach((register, index) => {
-        const at = fragmentsBegin + layoutOf(i).accumulator + 4 * index;
+        const at = begin + 4 * index;
         e.assign(register, type, () => e.getFixed("saved").memory(`${type.value as "f32" | "i32"}Load`, at));
         e.shadows?.assign(register, b32, () => e.getFixed("saved").memory("i32Load", at + shadowOffset));
       });
