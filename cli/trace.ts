@@ -65,6 +65,9 @@ async function run(args: readonly string[], terminal: Terminal): Promise<number>
     } are in ${values.output}` +
       (replaced === 0 ? "" : `; ${formatCount(replaced)} older ones were replaced by newer ones`),
   );
+  for (const { file, namesLost } of traces) {
+    if (namesLost > 0) terminal.printError(`poolpass: Some names are missing: there was no more room in ${file}`);
+  }
   for (const mistake of mistakes) terminal.printError(`poolpass: ${mistake}`);
   return mistakes.length === 0 ? 0 : 1;
 }

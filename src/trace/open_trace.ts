@@ -14,6 +14,9 @@ export const mostTraceEvents: number = 2 ** 24;
 /** The maximum number of characters of the program's name in a trace. */
 const longestProgram = 300;
 
+/** The number of this thread in its traces. */
+let thread: number | undefined;
+
 /** The recorders of this thread by the paths that were asked for. */
 const recorders = new Map<string, TraceRecorder>();
 
@@ -36,7 +39,7 @@ export function openTrace(file: string, length: number, driver: string): TraceRe
   if (refusal !== undefined) throw new Error(`Cannot record a trace in ${shown(file)}: ${refusal}`);
   const pid = shim().poolpass_getpid();
   const path = file.replaceAll("%p", String(pid));
-  const thread = isFirstInProcess("trace") ? 0 : 1 + Math.floor(Math.random() * 2 ** 31);
+  thread ??= isFirstInProcess("trace") ? 0 : 1 + Math.floor(Math.random() * 2 ** 31);
   const paths = [path, `${path}.${pid}`, `${path}.${pid}.${thread}`];
   const now = openSharedClock();
   let bytes: Uint8Array<ArrayBuffer>;

@@ -16,6 +16,8 @@ import {
 
 /** The size of the table of names in bytes. */
 const namesByteLength = 2 ** 20;
+/** The end of the table, in bytes, that only kinds of events may fill: an event cannot be read without its kind. */
+const keptForKinds = 2 ** 16;
 /** The maximum length in bytes of a name; a longer one is cut. */
 const longestName = 1024;
 const wordsPerRecord = recordByteLength / 4;
@@ -89,7 +91,7 @@ export class TraceRecorder {
     return number;
   }
 
-  /** Returns the number of a string, for a value of an event; 0 if there is no room for the string. */
+  /** Returns the number of a string, for a value of an event; 0 if it is empty, or if there is no room for it. */
   text(text: string): number {
     let number = this.#texts.get(text);
     if (number === undefined) {
@@ -100,8 +102,10 @@ export class TraceRecorder {
     return number;
   }
 
-  /** Names something by its number. Returns false if there is no room for the name. */
+  /** Names something by its number. Returns false if the name is empty, or if there is no room for it. */
   name(type: number, key: number, text: string): boolean {
+    // A length of 0 would end the table.
+    if (text === "") return false;
     const view = this.#header, at = this.#nameEnd;
     const bytes = new TextEncoder().encode(text);
     const byteLength = type === nameType.text || type === nameType.kernel
@@ -109,7 +113,8 @@ export class TraceRecorder {
       : bytes.length;
     const end = at + namePlaces.text + padded(byteLength);
     // After the last name, the table has room for a length of 0.
-    if (end + namePlaces.text > view.byteLength) {
+    const limit = view.byteLength - namePlaces.text - (type === nameType.kind ? 0 : keptForKinds);
+    if (end > limit) {
       this.#writeHeader("namesLost", view.getUint32(headerPlaces.namesLost, true) + 1);
       return false;
     }

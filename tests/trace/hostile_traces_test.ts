@@ -1,9 +1,12 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
+import { writeFileSync } from "node:fs";
 import { test } from "node:test";
 import { headerPlaces, nameType, recordByteLength } from "../../src/trace/trace_format.ts";
 import { joinTraces } from "../../src/trace/joined_trace.ts";
 import { encodePerfetto } from "../../src/trace/perfetto.ts";
 import { drawTrace } from "../../src/trace/trace_picture.ts";
+import { inFolder } from "../support/folders.ts";
+import { poolpass } from "../support/poolpass.ts";
 import { decodePerfetto } from "./decode_perfetto.ts";
 import { NotATraceError, readTrace } from "../../src/trace/read_trace.ts";
 import { traceByteLength, TraceRecorder } from "../../src/trace/trace_recorder.ts";
@@ -39,7 +42,16 @@ test("an event that is being written is not an event, and those around it are", 
   assertEquals(readTrace("t", bytes, { most: 3 }).events.map(({ number }) => number), [18, 19, 20]);
 });
 
-test("names for which there is no room are counted, and cost no event", () => {
+test("an empty name is none, and hides no name after it", () => {
+  const { recorder, bytes } = recorderOf();
+  recorder.range("", 0, false);
+  recorder.range("next", 0, false);
+  const { events, texts, namesLost } = readTrace("t", bytes);
+  assertEquals(events.map(({ values }) => texts.get(values.name!)), [undefined, "next"]);
+  assertEquals(namesLost, 0);
+});
+
+test("names for which there is no room are counted, and cost no event", async () => {
   const { recorder, bytes } = recorderOf();
   const kind = recorder.kind({ name: "call", values: ["text"] });
   let last = 0;
@@ -49,9 +61,17 @@ test("names for which there is no room are counted, and cost no event", () => {
     if (text !== 0) last = text;
   }
   assert(!recorder.name(nameType.kernel, 1, "x".repeat(1000)));
+  // An event whose kind is new by then can be read.
+  recorder.instant(recorder.kind({ name: "late", values: [] }));
   const { events, texts, namesLost } = readTrace("t", bytes);
-  assertEquals(events.length, length);
+  assertEquals([events.length, events.at(-1)!.name], [length, "late"]);
   assertEquals([texts.size, namesLost], [last, 3000 - last + 1]);
+  await inFolder(async (folder) => {
+    const file = `${folder}/full.trace`;
+    writeFileSync(file, bytes);
+    const { code, errors } = await poolpass("trace", file, "-o", `${folder}/out.svg`);
+    assertEquals([code, errors], [0, `poolpass: Some names are missing: there was no more room in ${file}\n`]);
+  });
 });
 
 test("what is not a trace is refused, with the reason", () => {

@@ -134,7 +134,10 @@ test("only this user can read a trace, and no link is followed", { skip }, () =>
     }
     assertEquals(readFileSync(`${folder}/target`, "utf8"), "unchanged");
     assert(lstatSync(`${folder}/link`).isSymbolicLink());
-    assertEquals(read(`${folder}/link.${process.pid}`).process.pid, process.pid);
+    const linked = read(`${folder}/link.${process.pid}`).process;
+    assertEquals(linked.pid, process.pid);
+    // Both are of the same thread.
+    assertEquals(linked.thread, read(`${folder}/file.${process.pid}.trace`).process.thread);
     await Promise.resolve();
   }));
 
