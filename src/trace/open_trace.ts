@@ -29,7 +29,9 @@ export function currentRecorder(): TraceRecorder | undefined {
  * Returns the recorder that writes to a file. All `Cuda` objects of a thread that name the same file share it.
  *
  * @param file `%p` stands for the process ID. If another process or thread writes to the file, the process ID and a
- * number are added to the name
+ * number are added before the name's extension
+ * @param length the number of events that the file keeps; that of the first call with the file counts
+ * @param driver the name of the driver
  * @throws {Error} If the file cannot be created
  */
 export function openTrace(file: string, length: number, driver: string): TraceRecorder {
@@ -40,7 +42,7 @@ export function openTrace(file: string, length: number, driver: string): TraceRe
   const pid = shim().poolpass_getpid();
   const path = file.replaceAll("%p", String(pid));
   thread ??= isFirstInProcess("trace") ? 0 : 1 + Math.floor(Math.random() * 2 ** 31);
-  const paths = [path, `${path}.${pid}`, `${path}.${pid}.${thread}`];
+  const paths = [path, extended(path, `${pid}`), extended(path, `${pid}.${thread}`)];
   const now = openSharedClock();
   let bytes: Uint8Array<ArrayBuffer>;
   try {
@@ -61,6 +63,11 @@ export function openTrace(file: string, length: number, driver: string): TraceRe
   const recorder = new TraceRecorder(bytes, length, process, now);
   recorders.set(file, recorder);
   return recorder;
+}
+
+/** Adds to the name of a file, before its extension, so that `*.trace` names the files of all processes and threads. */
+function extended(path: string, addition: string): string {
+  return path.replace(/(\.[^./]*)?$/, `.${addition}$1`);
 }
 
 /** Returns the command line of this process. */

@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
-import { existsSync, lstatSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import { existsSync, lstatSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import process from "node:process";
 import { shimRefusal } from "../../ffi/native/shim/shim.ts";
 import { ptx } from "../../kernels/fill.ts";
@@ -159,7 +159,7 @@ test(
         assertEquals(await second.nextLine() ?? await second.errors(), "ready");
         pids.push(first.pid, second.pid);
         assertEquals(read(file).process.pid, first.pid);
-        assertEquals(read(`${file}.${second.pid}`).process.pid, second.pid);
+        assertEquals(read(`${folder}/shared.${second.pid}.trace`).process.pid, second.pid);
         first.kill("SIGKILL");
         second.kill("SIGKILL");
         await Promise.all([first.ended, second.ended]);
@@ -210,6 +210,16 @@ test(
         /^Cannot record a trace in ".*none\/file\.trace": there is no such file or folder$/,
       );
       assertThrows(() => open({ driver: "software", trace: "" }), RangeError, 'Cannot record a trace in ""');
+      for (
+        const [path, why] of [[folder, "folder; give the path of a file in it"], [`${folder}/`, "folder; "], [
+          "/dev/null",
+          "character device; give the path of a file",
+        ]] as const
+      ) {
+        assertThrows(() => open({ driver: "software", trace: path }), Error, `"${path}": it is a ${why}`);
+      }
+      // Nothing is left in the folder.
+      assertEquals(readdirSync(folder), []);
       assertThrows(
         () => open({ driver: "software", trace: 5 as unknown as string }),
         TypeError,

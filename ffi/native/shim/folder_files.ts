@@ -23,6 +23,7 @@ const symbols = {
     result: "i32",
   },
   rename: { parameters: ["buffer", /* const char *from */ "buffer" /* const char *to */], result: "i32" },
+  link: { parameters: ["buffer", /* const char *from */ "buffer" /* const char *to */], result: "i32" },
   unlink: { parameters: ["buffer" /* const char *path */], result: "i32" },
   mkdir: { parameters: ["buffer", /* const char *path */ "u32" /* mode_t mode */], result: "i32" },
   futimens: { parameters: ["i32", /* int fd */ "buffer" /* const struct timespec times[2] */], result: "i32" },
@@ -100,6 +101,21 @@ function createFolder(path: string): void {
  */
 export function renameFile(from: string, to: string): void {
   checked(functions().rename(cString(from), cString(to)), `rename of ${from}`);
+}
+
+/**
+ * Gives a file a second name. Returns false if that name exists, be it that of a symbolic link.
+ *
+ * @throws {SystemError} Any other system error
+ */
+export function linkFile(from: string, to: string): boolean {
+  try {
+    checked(functions().link(cString(from), cString(to)), `link to ${from}`);
+    return true;
+  } catch (error) {
+    if (error instanceof SystemError && error.errno === errno.EEXIST) return false;
+    throw error;
+  }
 }
 
 /**
