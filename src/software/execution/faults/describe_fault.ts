@@ -66,7 +66,8 @@ export function describeFault(report: FaultReport, memory: LaunchMemory): string
     case faultKind.arrivals:
       return `arrives ${
         address === 1n ? "once" : `${address} times`
-      } at an mbarrier whose phase has fewer pending arrivals`;
+      } at an mbarrier that awaits fewer arrivals in this ` +
+        "phase, or that was not initialized";
     case faultKind.pendingBytes:
       return `makes ${BigInt.asIntN(64, address)} bytes pending at an mbarrier, which counts from -${
         mostPendingBytes - 1n
