@@ -31,7 +31,7 @@ async function main(signal: AbortSignal): Promise<void> {
   const gpu = cuda.device(0);
   using stream = gpu.createStream();
   using pool = gpu.createPool();
-  await using importer = await Importer.connect(cuda, socketPath, { signal });
+  await using importer = await Importer.connect(cuda, socketPath, { signal, wait: true });
   await using frames = await importer.channel("frames", { stream, signal });
   say(name, `Reading ${frames.slots} slots of ${frames.slotByteLength} bytes from process ${importer.peer.pid}`);
   using copy = pool.allocate(frames.slotByteLength, stream);
