@@ -7,6 +7,7 @@ import { type EndedTrace, endedTraces } from "./ended_traces.ts";
 import { type HeldFlows, heldSlices, isHeldSlice } from "./held_slices.ts";
 import type { DetailWriter, ItemDetails, Track, TrackItem } from "./perfetto.ts";
 import type { Trace, TraceEvent } from "./read_trace.ts";
+import { recordsWithWaits } from "./recorded_events.ts";
 import { messagesPerConnection, timedWork, type TracedRank } from "./trace_format.ts";
 
 /** The traces of several processes as one. */
@@ -43,7 +44,7 @@ class Flows implements HeldFlows {
     this.#findMessages(traces);
     this.#findCollectives(traces);
     this.#findEntries(traces);
-    for (const trace of traces) this.#findRecords(trace);
+    for (const events of recordsWithWaits(traces)) this.connect(...events);
     for (const trace of traces) for (const event of trace.noticed) this.connect(trace, event);
   }
 
@@ -128,25 +129,6 @@ class Flows implements HeldFlows {
       const publication = published.get(event.value("entry") ?? 0);
       if (publication !== undefined) this.connect(publication, event);
     }
-  }
-
-  #findRecords({ events }: Trace): void {
-    const records = new Map<number, { record: TraceEvent; waits: TraceEvent[] }>();
-    const connect = (event: number | undefined): void => {
-      const known = event === undefined ? undefined : records.get(event);
-      if (known !== undefined && known.waits.length > 0) this.connect(known.record, ...known.waits);
-    };
-    for (const event of events) {
-      const { name } = event;
-      if (name === "eventRecord" || name === "eventRecordWithFlags") {
-        const handle = event.value("event");
-        connect(handle);
-        records.set(handle!, { record: event, waits: [] });
-      } else if (name === "streamWaitEvent" || name === "eventSynchronize") {
-        records.get(event.value("event") ?? 0)?.waits.push(event);
-      }
-    }
-    for (const handle of records.keys()) connect(handle);
   }
 }
 

@@ -63,6 +63,8 @@ export interface Trace {
   readonly texts: ReadonlyMap<number, string>;
   /** The process's ranks in each communicator, by a number that all ranks have for the communicator. */
   readonly ranks: ReadonlyMap<number, readonly TracedRank[]>;
+  /** The numbers that all processes have for interprocess events, by handle. */
+  readonly sharedEvents: ReadonlyMap<number, number>;
 }
 
 /** Thrown for a file that is not a trace. */
@@ -113,7 +115,7 @@ export function readTrace(
     if (event !== undefined) events.push(event);
   }
   events.sort((a, b) => a.number - b.number);
-  const { process, kernels, texts, ranks } = names;
+  const { process, kernels, texts, ranks, sharedEvents } = names;
   return {
     file,
     process,
@@ -121,6 +123,7 @@ export function readTrace(
     kernels,
     texts,
     ranks,
+    sharedEvents,
     namesLost: header("namesLost"),
     replaced: Math.max(0, (events.at(-1)?.number ?? 0) - ringLength),
   };
@@ -132,6 +135,7 @@ interface Names {
   readonly kernels: Map<number, string>;
   readonly texts: Map<number, string>;
   readonly ranks: Map<number, TracedRank[]>;
+  readonly sharedEvents: Map<number, number>;
 }
 
 function readNames(bytes: Uint8Array<ArrayBuffer>): Names {
@@ -141,6 +145,7 @@ function readNames(bytes: Uint8Array<ArrayBuffer>): Names {
     kernels: new Map(),
     texts: new Map(),
     ranks: new Map(),
+    sharedEvents: new Map(),
   };
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   for (let at = 0; at + namePlaces.text <= bytes.length;) {
@@ -154,6 +159,7 @@ function readNames(bytes: Uint8Array<ArrayBuffer>): Names {
     else if (type === nameType.kind) addKind(names.kinds, key, text);
     else if (type === nameType.kernel) names.kernels.set(key, text);
     else if (type === nameType.text) names.texts.set(key, text);
+    else if (type === nameType.event) names.sharedEvents.set(key, Number(text));
     else if (type === nameType.communicator) addRank(names.ranks, key, text);
     at += namePlaces.text + padded(byteLength);
   }

@@ -88,6 +88,8 @@ export const nameType = {
   text: 4,
   /** A communicator, by its number that is the same in all ranks: a JSON text, `TracedRank`. */
   communicator: 5,
+  /** An interprocess event, by its handle: the number in decimal that all processes have for the event. */
+  event: 6,
 } as const;
 /** The offsets of a name's fields in bytes. The text is padded to a multiple of 8 bytes. */
 export const namePlaces = { length: 0, type: 4, key: 8, text: 16 } as const;
@@ -137,4 +139,14 @@ export interface EventKind {
 /** Rounds a length in bytes up to a multiple of 8. */
 export function padded(byteLength: number): number {
   return Math.ceil(byteLength / 8) * 8;
+}
+
+/** Returns a number of 48 bits for bytes, by FNV-1a. */
+export function hashOf(bytes: Uint8Array): number {
+  let low = 0x811c9dc5, high = 0;
+  for (const byte of bytes) {
+    low = Math.imul(low ^ byte, 0x01000193) >>> 0;
+    high = (Math.imul(high, 31) + low) & 0xffff;
+  }
+  return high * 2 ** 32 + low;
 }

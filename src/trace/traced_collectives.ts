@@ -1,6 +1,6 @@
 import type { CollectiveCall, CollectiveLibrary } from "../collective_library.ts";
 import { SharingError } from "../support/errors.ts";
-import { nameType, noDeviceByte, type TracedRank } from "./trace_format.ts";
+import { hashOf, nameType, noDeviceByte, type TracedRank } from "./trace_format.ts";
 import type { TraceRecorder } from "./trace_recorder.ts";
 
 const collectives = [
@@ -152,14 +152,4 @@ export function tracedCollectives(library: CollectiveLibrary, recorder: TraceRec
 function lostProcess(error: Error): number {
   if (!(error instanceof SharingError) || error.code !== "peer-gone") return 0;
   return Number(/ has ended\W+process (\d+)/.exec(error.message)?.[1] ?? 0);
-}
-
-/** Returns a number of 48 bits for bytes, by FNV-1a. */
-export function hashOf(bytes: Uint8Array): number {
-  let low = 0x811c9dc5, high = 0;
-  for (const byte of bytes) {
-    low = Math.imul(low ^ byte, 0x01000193) >>> 0;
-    high = (Math.imul(high, 31) + low) & 0xffff;
-  }
-  return high * 2 ** 32 + low;
 }

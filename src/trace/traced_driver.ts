@@ -1,7 +1,7 @@
 import { type CallName, effectsOf } from "../call_effects.ts";
 import type { Driver, KernelLaunch } from "../driver.ts";
 import { type DriverMethod, intercept } from "../driver_layers.ts";
-import { nameType, noDeviceByte } from "./trace_format.ts";
+import { hashOf, nameType, noDeviceByte } from "./trace_format.ts";
 import type { TraceRecorder } from "./trace_recorder.ts";
 import type { WorkTimes } from "./work_times.ts";
 
@@ -28,7 +28,8 @@ export const recordedValues: { readonly [Name in CallName]?: string } = {
   ctxRecordEvent: "device event",
   eventQuery: "event",
   eventSynchronize: "event",
-  ipcOpenEventHandle: "device - ->event",
+  ipcGetEventHandle: "event ->handle.hash",
+  ipcOpenEventHandle: "device handle.hash ->event",
 
   memPoolCreate: "- ->pool",
   memPoolDestroy: "pool",
@@ -105,7 +106,9 @@ export function tracedDriver(driver: Driver, recorder: TraceRecorder, times?: Wo
   return intercept(driver, overridingCalls(driver, recorder, times), (name, method) => {
     if (unrecorded.has(name)) return method.bind(driver);
     const isLaunch = name === "launchKernel" || name === "launchKernelEx";
-    const recorded = isLaunch ? recordLaunches(driver, recorder, name) : recordCalls(driver, recorder, name, method);
+    const recorded = isLaunch
+      ? recordLaunches(driver, recorder, name)
+      : recordCalls(driver, recorder, name, nameEvents(name, method, recorder));
     return times === undefined ? recorded : times.wrap(name, recorded);
   });
 }
@@ -151,6 +154,17 @@ function overridingCalls(driver: Driver, recorder: TraceRecorder, times: WorkTim
       recorder.instant(recorder.kind({ name: "close", values: [] }));
       driver.close(options);
     },
+  };
+}
+
+/** Returns a method that names interprocess events, also for when newer events have replaced its record. */
+function nameEvents(name: PropertyKey, method: DriverMethod, recorder: TraceRecorder): DriverMethod {
+  if (name !== "ipcGetEventHandle" && name !== "ipcOpenEventHandle") return method;
+  return function (this: unknown, ...parameters): unknown {
+    const result: unknown = method.apply(this, [...parameters]);
+    const [event, handle] = name === "ipcGetEventHandle" ? [parameters[0], result] : [result, parameters[1]];
+    recorder.name(nameType.event, Number(event), String(hashOf(handle as Uint8Array)));
+    return result;
   };
 }
 
@@ -267,6 +281,7 @@ const placeOfResult = 7;
 function propertyOf(value: unknown, property: string): unknown {
   if (property === "") return value;
   // Named, because engines find a property whose name varies slowly.
+  if (property === "hash") return value instanceof Uint8Array ? hashOf(value) : 0;
   if (property === "byteLength") return (value as ArrayBufferView | undefined)?.byteLength;
   return (value as Record<string, unknown> | undefined)?.[property];
 }

@@ -76,6 +76,19 @@ test("the traces of a producer and two consumers are one trace, where each frame
       "frame",
       "frame",
     ]);
+    // The work of a process that another one waits for is connected with that wait.
+    const isOf = (role: string) => ({ track }: DecodedEvent) => track[0]!.startsWith(`frame_${role}.ts`);
+    const records = events.filter(({ name }) => name === "eventRecord");
+    const waits = events.filter(({ name }) => name === "eventQuery");
+    for (const [from, to] of [["producer", "consumer"], ["consumer", "producer"]] as const) {
+      const flows = new Set(records.filter(isOf(from)).flatMap(({ flows }) => flows));
+      const waiting = new Set(
+        waits.filter(isOf(to)).filter(({ flows: own }) => own.some((flow) => flows.has(flow))).map(({ track }) =>
+          track[0]
+        ),
+      );
+      assertEquals(waiting.size, to === "consumer" ? consumers : 1, `${from} to ${to}`);
+    }
     // Each frame passes from the producer to each consumer, and never arrives before it was sent.
     const sent = events.filter(({ name }) => name === "send frame");
     assertEquals(sent.length, frames * consumers);
