@@ -316,8 +316,11 @@ export class Cuda implements Disposable {
   /**
    * Takes a snapshot of the memory of all pools: their allocations, the blocks of caching allocators, and the processes
    * that hold them. Takes time in proportion to their number.
+   *
+   * @throws {ReferenceError} If the `Cuda` object was disposed
    */
   snapshot(): MemorySnapshot {
+    if (this.#session.hasEnded) throw new ReferenceError("Cannot take a snapshot: the Cuda object was disposed");
     this.#session.completed.synchronize();
     return this.#session.memory.snapshot();
   }
@@ -342,7 +345,7 @@ export class Cuda implements Disposable {
    * Calls a function, and shows its duration in the trace as a range with a name: until it returns or, if it returns a
    * promise, until that is settled. Without a trace, only calls the function.
    *
-   * @returns what the function returns
+   * @returns what the function returns; if that is a promise and a trace is recorded, another promise of the same result
    * @throws {TypeError} If `name` is not a string, or `body` is not a function
    *
    * @example
@@ -367,9 +370,19 @@ export class Cuda implements Disposable {
       recorder.range(name, begin, true);
       throw error;
     }
-    if (!(result instanceof Promise)) recorder.range(name, begin, false);
-    else result.then(() => recorder.range(name, begin, false), () => recorder.range(name, begin, true));
-    return result;
+    if (!(result instanceof Promise)) {
+      recorder.range(name, begin, false);
+      return result;
+    }
+    // The program gets the promise that is derived here: if nobody handles its rejection, the runtime reports that.
+    const settled: Promise<unknown> = result.then((value: unknown) => {
+      recorder.range(name, begin, false);
+      return value;
+    }, (error: unknown) => {
+      recorder.range(name, begin, true);
+      throw error;
+    });
+    return settled as Result;
   }
 
   /**

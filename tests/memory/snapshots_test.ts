@@ -130,6 +130,24 @@ test("a snapshot shows what is where: buffers, slabs and their blocks, and what 
   assertStringIncludes(String(pool.snapshot()), "MemorySnapshot { 1 pool }");
 });
 
+test("a pool that was disposed is in snapshots while it has buffers, with the memory that it keeps", () => {
+  const cuda = open({ driver: "software" });
+  const pool = cuda.device(0).createPool();
+  const buffer = pool.allocate(100);
+  const { reserved } = pool.usage();
+  pool[Symbol.dispose]();
+  assertThrows(
+    () => pool.snapshot(),
+    ReferenceError,
+    "Cannot take a snapshot of the pool on device 0: it was disposed",
+  );
+  assertEquals(cuda.snapshot().pools.map((pool) => [pool.used, pool.reserved]), [[100, reserved]]);
+  buffer.free();
+  assertEquals(cuda.snapshot().pools, []);
+  cuda[Symbol.dispose]();
+  assertThrows(() => cuda.snapshot(), ReferenceError, "Cannot take a snapshot: the Cuda object was disposed");
+});
+
 testOnEachDriver(
   "a snapshot has the bytes that CUDA has allocated from a pool, and has reserved for it",
   async (cuda) => {

@@ -1,4 +1,4 @@
-import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertRejects, assertThrows } from "@std/assert";
 import { existsSync, lstatSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import process from "node:process";
 import { shimRefusal } from "../../ffi/native/shim/shim.ts";
@@ -257,13 +257,14 @@ test("a range has the duration of its function, and what is within it", { skip }
         ),
         failure,
       );
+      assertEquals(await assertRejects(() => cuda.range("rejecting", () => Promise.reject(failure))), failure);
       assertThrows(() => cuda.range(5 as unknown as string, () => {}), TypeError, "Cannot name a range 5");
       assertThrows(() => cuda.range("x", 5 as unknown as () => void), TypeError, "Cannot call 5 in a range");
     }
     const trace = read(file);
     const ranges = trace.events.filter(({ name }) => name === "range");
     const named = new Map(ranges.map((range) => [trace.texts.get(range.values.name!), range]));
-    assertEquals([...named.keys()], ["inner", "outer", "asynchronous", "failing"]);
+    assertEquals([...named.keys()], ["inner", "outer", "asynchronous", "failing", "rejecting"]);
     const [outer, inner] = [named.get("outer")!, named.get("inner")!];
     assert(outer.begin <= inner.begin && outer.begin + outer.duration >= inner.begin + inner.duration);
     const [wait] = trace.events.filter(({ name }) => name === "wait for stream");
@@ -275,8 +276,14 @@ test("a range has the duration of its function, and what is within it", { skip }
     assert(wait!.begin >= asynchronous.begin && wait!.duration <= asynchronous.duration);
     const call = trace.events.find(({ name }) => name === "streamSynchronize")!;
     assert(call.begin >= inner.begin && call.begin + call.duration <= inner.begin + inner.duration);
-    assertEquals([...named.values()].map(({ hasThrown }) => hasThrown), [false, false, false, true]);
+    assertEquals([...named.values()].map(({ hasThrown }) => hasThrown), [false, false, false, true, true]);
     // Without a trace, the function is only called.
     using cuda = open({ driver: "software" });
     assertEquals(cuda.range("nothing", () => 7), 7);
+    // A rejection that nobody handles is reported, as without a trace.
+    await using child = startScript("children/trace/unhandled.ts", [], {
+      env: { POOLPASS_DRIVER: "software", POOLPASS_TRACE: `${folder}/unhandled.trace`, NODE_NO_WARNINGS: "1" },
+    });
+    assertEquals(await child.ended, 1);
+    assertMatch(await child.errors(), /Nobody handles this/);
   }));

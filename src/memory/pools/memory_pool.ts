@@ -458,8 +458,14 @@ export class MemoryPool implements Disposable {
   /**
    * Takes a snapshot of the pool: its allocations, the blocks of its caching allocators, and the processes that hold
    * them. Takes time in proportion to their number.
+   *
+   * @throws {ReferenceError} If the pool or the `Cuda` object was disposed. A disposed pool that still has buffers is in
+   * the snapshot of the `Cuda` object
    */
   snapshot(): MemorySnapshot {
+    if (this.#memory.isDisposed || this.#session.hasEnded) {
+      throw new ReferenceError(`Cannot take a snapshot of ${this.#memory.name}: it was disposed`);
+    }
     this.#session.completed.synchronize();
     return this.#session.memory.snapshot([this.#memory]);
   }

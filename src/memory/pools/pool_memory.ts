@@ -393,7 +393,7 @@ export class PoolMemory {
     return {
       name: this.name,
       device: this.device?.ordinal,
-      reserved: this.#handle === undefined ? this.contents.byteLength : this.#reserved(),
+      reserved: this.#reserved(),
       used: this.contents.byteLength,
       holders: held.filter(({ range }) => range === undefined).map(({ pid, offer, since }) => ({ pid, offer, since })),
       allocations: allocations.sort((a, b) => a.address < b.address ? -1 : 1),
