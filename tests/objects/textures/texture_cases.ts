@@ -153,7 +153,60 @@ export function readCases(): ReadCase[] {
       }
     }
   }
-  return [...cases, ...otherCases()];
+  return [...cases, ...otherCases(), ...mipmapCases(), ...curveCases()];
+}
+
+/** Returns the cases of mipmapped arrays of three dimensions, of layers and of cubemaps. */
+function mipmapCases(): ReadCase[] {
+  const cases: ReadCase[] = [];
+  const shapes = [["3d", [8, 8, 16], "wrap"], ["a2d", [8, 8, 3], "wrap"], ["cube", [8, 8, 6], "clamp"]] as const;
+  for (const format of ["f32", "f16", "u8", "s8", "u16", "s16"] as const) {
+    const readMode = format.startsWith("f") ? "element-type" : "normalized-float";
+    for (const filterMode of ["point", "linear"] as const) {
+      for (const levelFilter of ["point", "linear"] as const) {
+        const mipmaps = { levels: 4, filterMode: levelFilter };
+        for (const [geometry, size, addressMode] of shapes) {
+          cases.push({
+            name: `mipmaps ${geometry} ${format} ${filterMode} ${levelFilter}`,
+            ...{ geometry, format, size, filterMode, addressMode, readMode, mipmaps },
+            channels: geometry === "3d" ? 1 : 2,
+            normalizedCoordinates: true,
+            ...geometry === "cube" && { seamless: true },
+          });
+        }
+      }
+    }
+  }
+  return cases;
+}
+
+/** Returns the cases of sRGB in other textures than those of two dimensions. */
+function curveCases(): ReadCase[] {
+  const cases: ReadCase[] = [];
+  const shapes = [
+    ...[["3d", [5, 6, 7]], ["a2d", [5, 6, 3]], ["a1d", [15, 3]], ["1d", [37]], ["cube", [8, 8, 6]]] as const,
+    ...[["2d", [16, 24], "point"], ["2d", [16, 24], "linear"], ["3d", [8, 8, 16], "point"], [
+      "3d",
+      [8, 8, 16],
+      "linear",
+    ]] as const,
+  ] as const;
+  for (const channels of channelCounts) {
+    for (const filterMode of ["point", "linear"] as const) {
+      for (const [geometry, size, levelFilter] of shapes) {
+        cases.push({
+          name: `sRGB ${geometry} ${channels} ${filterMode}${
+            levelFilter === undefined ? "" : ` mipmaps ${levelFilter}`
+          }`,
+          ...{ geometry, size, channels, filterMode, format: "u8", readMode: "normalized-float", sRgb: true },
+          addressMode: geometry === "cube" ? "clamp" : "wrap",
+          normalizedCoordinates: true,
+          ...levelFilter && { mipmaps: { levels: 4, filterMode: levelFilter } },
+        });
+      }
+    }
+  }
+  return cases;
 }
 
 /** Returns the cases of mipmaps, whole coordinates, gathers, cubemaps and other memory than arrays. */

@@ -187,7 +187,11 @@ function faceIn(direction: readonly number[]): { face: number; s: number; t: num
 }
 
 /** Returns the taps of a cube whose faces are joined. */
-function seamlessTaps(texture: ReferenceTexture, level: ReferenceLevel, direction: readonly number[], layer: number) {
+function seamlessTaps(
+  texture: ReferenceTexture,
+  level: ReferenceLevel,
+  { direction, layer, weight }: { direction: readonly number[]; layer: number; weight: bigint },
+) {
   const { face, s, t } = faceIn(direction);
   const extent = level.width;
   const [middle, sAxis, tAxis] = faces[face]!;
@@ -197,7 +201,7 @@ function seamlessTaps(texture: ReferenceTexture, level: ReferenceLevel, directio
     const index = floorDiv(position, 256n), part = modulo(position, 256n);
     return [{ index, part }, ...part === 0n ? [] : [{ index: index + 1n, part }]];
   };
-  const taps = tapsOfPlane(level, { xs: inside(s), ys: inside(t), z: 0n }, { weight: 256n, plane: 0 });
+  const taps = tapsOfPlane(level, { xs: inside(s), ys: inside(t), z: 0n }, { weight, plane: level.width });
   const place = (index: bigint) => (2 * Number(index) + 1) / extent - 1;
   let missing: Tap | undefined;
   const found = taps.map((tap) => {
@@ -224,20 +228,9 @@ function seamlessTaps(texture: ReferenceTexture, level: ReferenceLevel, directio
   });
 }
 
-/** Returns the bits of four results of a read. */
-export function referenceRead(texture: ReferenceTexture, read: ReferenceRead): number[] {
+/** Returns the levels that a read uses, with their weights. */
+function partsOf(texture: ReferenceTexture, read: ReferenceRead): (readonly [ReferenceLevel, bigint])[] {
   const { levels } = texture;
-  if (read.fetch) return fetched(texture, read);
-  if (read.geometry.endsWith("cube")) {
-    const layer = read.geometry === "acube" ? Math.min((read.layer ?? 0) >>> 0, levels[0]!.depth / 6 - 1) : 0;
-    if (read.seamless && texture.linear) {
-      const taps = seamlessTaps(texture, levels[0]!, read.coordinates, layer);
-      return [0, 1, 2, 3].map((channel) => channel < texture.channels ? sumOf(texture, taps, channel) : 0);
-    }
-    const { face, s, t } = faceIn(read.coordinates);
-    return referenceRead(texture, { ...read, geometry: "a2d", coordinates: [s, t], layer: 6 * layer + face });
-  }
-  if (read.gather !== undefined) return gathered(texture, read, read.gather);
   const fixed = (value: number) => Number.isNaN(value) ? 0 : Math.trunc(256 * value);
   const last = levels.length - 1;
   const biased = fixed(read.lod ?? -32) + fixed(texture.bias ?? 0);
@@ -246,8 +239,27 @@ export function referenceRead(texture: ReferenceTexture, read: ReferenceRead): n
   const parts = texture.levelsLinear
     ? [[detail >> 8, 256 - detail % 256], [(detail >> 8) + 1, detail % 256]].filter(([, weight]) => weight !== 0)
     : [[detail + 128 >> 8, 256]];
-  const taps = parts.flatMap(([number, weight]) => tapsOf(texture, read, levels[number!]!, BigInt(weight!)));
-  const isSum = texture.linear || parts.length > 1;
+  return parts.map(([number, weight]) => [levels[number!]!, BigInt(weight!)]);
+}
+
+/** Returns the bits of four results of a read. */
+export function referenceRead(texture: ReferenceTexture, read: ReferenceRead): number[] {
+  const { levels } = texture;
+  if (read.fetch) return fetched(texture, read);
+  if (read.geometry.endsWith("cube")) {
+    const layer = read.geometry === "acube" ? Math.min((read.layer ?? 0) >>> 0, levels[0]!.depth / 6 - 1) : 0;
+    if (read.seamless && texture.linear) {
+      const taps = partsOf(texture, read).flatMap(([level, weight]) =>
+        seamlessTaps(texture, level, { direction: read.coordinates, layer, weight })
+      );
+      return [0, 1, 2, 3].map((channel) => channel < texture.channels ? sumOf(texture, taps, channel) : 0);
+    }
+    const { face, s, t } = faceIn(read.coordinates);
+    return referenceRead(texture, { ...read, geometry: "a2d", coordinates: [s, t], layer: 6 * layer + face });
+  }
+  if (read.gather !== undefined) return gathered(texture, read, read.gather);
+  const taps = partsOf(texture, read).flatMap(([level, weight]) => tapsOf(texture, read, level, weight));
+  const isSum = texture.linear || texture.levelsLinear === true;
   return [0, 1, 2, 3].map((channel) => {
     if (channel >= texture.channels) return 0;
     return isSum ? sumOf(texture, taps, channel) : wordOf(texture, codeOf(texture, taps[0]!, channel), channel);
@@ -303,7 +315,7 @@ function tapsOf(
     return tapsOfPlane(level, { xs, ys, z }, { weight, plane: level.width });
   }
   const zs = places(2, level.depth);
-  const far = up(weight * zs[0]!.part);
+  const far = down(weight * zs[0]!.part);
   return zs.flatMap((z, index) =>
     tapsOfPlane(level, { xs, ys, z: z.index }, {
       weight: index === 0 ? weight - far : far,

@@ -43,6 +43,8 @@ interface RecordedSamples {
   readonly footprints: readonly (FootprintTexture & { readonly reads: readonly RecordedFootprint[] })[];
   /** For each format of random textures the reads: the coordinates, the gradients, and the results. */
   readonly sums: Readonly<Record<"f32" | "f16" | "u8", readonly (readonly number[])[]>>;
+  /** For `maxAnisotropy` 1 and 16 the reads of cubemaps: the direction, the gradients, and the level in 256ths. */
+  readonly cubemaps: Readonly<Record<"1" | "16", readonly (readonly number[])[]>>;
 }
 type RecordedFootprint = readonly [
   ...place: [number, number],
@@ -102,6 +104,16 @@ testOnEachDriver("anisotropic filtering sums texels as an H200 does", async (cud
     const found = await results.toTypedArray();
     const same = rows.filter((row, index) => row.slice(6).every((value, at) => value === found[4 * index + at])).length;
     assertEquals(same >= 0.9 * rows.length, true, `${format}: ${same} of ${rows.length}`);
+  }
+});
+
+testOnEachDriver("levels of detail of gradients in cubemaps are those of an H200, within 2/256", async (cuda) => {
+  for (const [maxAnisotropy, rows] of Object.entries(recordedSamples().cubemaps)) {
+    const gradients = rows.map((row) => row.slice(0, 9));
+    const found = await readLevels(cuda.device(0), "cube", gradients, Number(maxAnisotropy));
+    const errors = rows.map((row, index) => Math.round(found[index]! - row[9]!));
+    assertEquals(errors.filter((error) => Math.abs(error) > 2), []);
+    assertEquals(errors.filter((error) => error === 0).length > 0.85 * rows.length, true, errors.join(" "));
   }
 });
 

@@ -54,8 +54,7 @@ const reducing: InstructionTraits = {
 };
 
 /** How far the level of detail of gradients may be from that of a GPU. */
-const levelBound =
-  "the level of detail of gradients is within 2/256 of a GPU's, with which that of cubemaps has not been compared, " +
+const levelBound = "the level of detail of gradients is within 2/256 of a GPU's, " +
   "and anisotropic filtering gives texels weights within 2/256 of a GPU's";
 const cubeBound =
   "coordinates of cubemaps have a correctly rounded reciprocal in the place of a GPU's approximate one, " +

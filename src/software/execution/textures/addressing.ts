@@ -59,9 +59,12 @@ export function texelsOf(coordinate: number, extent: number, isNormalized: boole
   return isNormalized ? Math.floor(coordinate * 2 ** 21) / 2 ** 21 * extent : coordinate;
 }
 
-/** Returns the position of the two texels around a coordinate: the index of the first one, and the weight of the other. */
-export function position(coordinate: number): { readonly index: number; readonly fraction: number } {
-  const position = Math.floor(256 * coordinate + 0.5) - 128;
+/**
+ * Returns the position of the two texels around a coordinate, to which `shift` is added in 256ths: the index of the first
+ * one, and the weight of the other.
+ */
+export function position(coordinate: number, shift = 0): { readonly index: number; readonly fraction: number } {
+  const position = Math.floor(256 * coordinate + 0.5) - 128 + shift;
   const index = Math.floor(position / 256);
   return { index, fraction: Number.isFinite(index) ? position - 256 * index : 0 };
 }

@@ -31,26 +31,33 @@ export interface Samples {
   readonly scale: number;
 }
 
+/** What a read asks for whose gradients are infinite. */
+export const greatestCoverage: Coverage = { level: greatestLevel, ratio: 0, right: 0, down: 0 };
+
 /**
  * Returns what gradients ask for, whose parts are in texels.
  *
  * @param most the greatest number of samples: 1 without anisotropic filtering
+ * @param areInPlane whether the gradients can be added: not those of a cubemap that lead to different faces
  */
-export function coverageOf(dx: readonly number[], dy: readonly number[], most: number): Coverage {
+export function coverageOf(
+  dx: readonly number[],
+  dy: readonly number[],
+  most: number,
+  areInPlane = true,
+): Coverage {
   const [first, second] = [dx.map(shortened), dy.map(shortened)];
   const combined = (sign: number) => first.map((part, index) => scaledSum(part, sign * second[index]!));
   // The longer axis is one of the gradients, or a part of their sum or difference.
   let axis = first, longest = lengthOf(first);
-  for (const other of [second, combined(1), combined(-1)]) {
+  for (const other of areInPlane ? [second, combined(1), combined(-1)] : [second]) {
     const length = lengthOf(other);
     if (length > longest) [axis, longest] = [other, length];
   }
-  const isFinite = longest < Infinity;
-  if (!isFinite || !(longest > 0)) {
-    return { level: isFinite ? leastLevel : greatestLevel, ratio: 0, right: 0, down: 0 };
-  }
+  if (!(longest < Infinity)) return greatestCoverage;
+  if (longest === 0) return { ...greatestCoverage, level: leastLevel };
   const level = logarithm(longest);
-  if (most === 1 || dx.length > 2) return { level, ratio: 0, right: 0, down: 0 };
+  if (most === 1 || dx.length > 2 || !areInPlane) return { level, ratio: 0, right: 0, down: 0 };
   const [dx0 = 0, dx1 = 0] = first, [dy0 = 0, dy1 = 0] = second;
   const area = Math.abs(rounded(dx0 * dy1, 9) - rounded(dx1 * dy0, 9));
   const shorter = area > 0 ? logarithm(area) - level : -Infinity;

@@ -46,6 +46,52 @@ const directions = [
   { middle: [0, 0, -1], s: [-1, 0, 0], t: [0, -1, 0] },
 ] as const;
 
+/** A vector of three dimensions. */
+export type Direction = readonly [x: number, y: number, z: number];
+
+/** How the gradients of a direction look on the face that it leads to. */
+export interface FaceGradients {
+  /** The gradients on the face, from which the cube is unfolded: 2 is its extent. */
+  readonly dx: readonly [number, number];
+  readonly dy: readonly [number, number];
+  /** Whether one of the gradients leads to another face, and whether to the opposite one. */
+  readonly crossesEdge: boolean;
+  readonly crossesCube: boolean;
+}
+
+/** Returns what the gradients of a direction are on its face: the differences to the points to which they lead. */
+export function faceGradients(direction: Direction, dx: Direction, dy: Direction): FaceGradients {
+  const face = faceOf(direction);
+  const from = unfolded(direction, face);
+  const [first, second] = [dx, dy].map((gradient) => {
+    const to = direction.map((part, index) => part + gradient[index]!) as unknown as Direction;
+    const [s, t] = unfolded(to, face);
+    return { gradient: [s - from[0], t - from[1]] as const, face: faceOf(to) };
+  }) as [{ gradient: readonly [number, number]; face: number }, { gradient: readonly [number, number]; face: number }];
+  return {
+    dx: first.gradient,
+    dy: second.gradient,
+    crossesEdge: first.face !== face || second.face !== face,
+    crossesCube: (first.face ^ 1) === face || (second.face ^ 1) === face,
+  };
+}
+
+function faceOf([x, y, z]: Direction): number {
+  const [ax, ay, az] = [Math.abs(x), Math.abs(y), Math.abs(z)];
+  if (az >= Math.max(ax, ay)) return z < 0 ? 5 : 4;
+  return ay >= ax ? (y < 0 ? 3 : 2) : x < 0 ? 1 : 0;
+}
+
+/** Returns the point of a direction in the plane of a face, into which the faces beside it are turned. */
+function unfolded(direction: Direction, face: number): readonly [s: number, t: number] {
+  const longest = Math.max(...direction.map(Math.abs));
+  const point = direction.map((part) => part / longest);
+  const { middle, s, t } = directions[face]!;
+  const [across, along, depth] = [dot(point, s), dot(point, t), dot(point, middle)];
+  const { middle: other } = directions[faceOf(direction)]!;
+  return [dot(other, s) === 0 ? across : across * (2 - depth), dot(other, t) === 0 ? along : along * (2 - depth)];
+}
+
 /** A texel of a cubemap. */
 export interface FaceTexel {
   readonly face: number;

@@ -13,9 +13,17 @@ import {
   textureQueries,
 } from "../../abi/textures.ts";
 import { Axis, position, secondDown, secondUp, texelsOf, withinRepeated } from "./addressing.ts";
-import { type Coverage, coverageOf, finerStep, sampleOffset, type Samples, samplesFor } from "./anisotropy.ts";
+import {
+  type Coverage,
+  coverageOf,
+  finerStep,
+  greatestCoverage,
+  sampleOffset,
+  type Samples,
+  samplesFor,
+} from "./anisotropy.ts";
 import { BoundTexture, type TexelLevel, TexelMemory } from "./bound_texture.ts";
-import { facePoint, texelOfCube } from "./cubemaps.ts";
+import { type Direction, faceGradients, facePoint, texelOfCube } from "./cubemaps.ts";
 import { Footprint } from "./footprint.ts";
 import { nearestHalf } from "./texel_format.ts";
 import { addressModes, type TextureObject, TextureSlots } from "./texture_object.ts";
@@ -173,18 +181,23 @@ export class TextureUnit {
 
   #addSamplesOf(
     { object }: BoundTexture,
-    { x, y, slice }: Place,
+    place: Place,
     { geometry, hasOffsets }: TextureOperation,
     at: number,
     level: TexelLevel,
     { distances, weights, scale }: Samples,
     [right, down]: readonly [right: number, down: number],
   ): void {
-    const isNormalized = object.hasNormalizedCoordinates === 1;
+    const { x, y, slice, face } = place;
+    const isNormalized = object.hasNormalizedCoordinates === 1 || shapeOf(geometry).isCube;
     const offset = (dimension: number) => hasOffsets ? this.#integers[at + exchangeWords.offsets + dimension]! : 0;
     distances.forEach((distance, index) => {
       for (const sign of distance === 0 ? [1] : [1, -1]) {
         const across = sign * sampleOffset(distance, right), along = sign * sampleOffset(distance, down);
+        if (face !== undefined) {
+          this.#addSeamless(object, place, level, { weight: weights[index]!, scale, across, along });
+          continue;
+        }
         setAxis(this.#x, x, offset(0), level.width, object.addressX, isNormalized, true, across);
         if (geometry === "a1d") this.#y.setOnly(0);
         else {setAxis(
@@ -261,7 +274,7 @@ export class TextureUnit {
     const { index, fraction } = levelsFor(object, detail);
     if (fraction < whole) this.#addLevel(texture, place, operation, at, levels[index]!, whole - fraction);
     if (fraction > 0) this.#addLevel(texture, place, operation, at, levels[index + 1]!, fraction);
-    return object.isFiltered === 1 || fraction > 0 && fraction < whole;
+    return object.isFiltered === 1 || object.filtersLevels === 1 && levels.length > 1;
   }
 
   #addLevel(
@@ -272,7 +285,7 @@ export class TextureUnit {
     level: TexelLevel,
     weight: number,
   ): void {
-    if (place.face !== undefined) return this.#addSeamless(object, place, level, weight);
+    if (place.face !== undefined) return this.#addSeamless(object, place, level, { weight });
     const isNormalized = object.hasNormalizedCoordinates === 1 || shapeOf(geometry).isCube;
     const isFiltered = object.isFiltered === 1;
     const offsets = at + exchangeWords.offsets;
@@ -289,18 +302,23 @@ export class TextureUnit {
     const z = this.#z;
     const back = hasOffsets ? this.#integers[offsets + 2]! : 0;
     setAxis(z, place.z, back, level.depth, object.addressZ, isNormalized, isFiltered);
-    const far = secondUp(weight, z.fraction);
+    const far = secondDown(weight, z.fraction);
     this.#footprint.addPlane(level, z.first, x, y, weight - far);
     if (z.fraction !== 0) this.#footprint.addPlane(level, z.second, x, y, far);
   }
 
   /** Adds the texels around a point of a cubemap whose faces are joined at their edges. */
-  #addSeamless(object: TextureObject, { x: s, y: t, slice, face = 0 }: Place, level: TexelLevel, weight: number): void {
+  #addSeamless(
+    object: TextureObject,
+    { x: s, y: t, slice, face = 0 }: Place,
+    level: TexelLevel,
+    { weight, scale = 1, across = 0, along = 0 }: { weight: number; scale?: number; across?: number; along?: number },
+  ): void {
     const extent = level.width;
     const [u, v] = [texelsOf(s, extent, true), texelsOf(t, extent, true)];
     const isFiltered = object.isFiltered === 1;
-    const x = isFiltered ? position(u) : { index: Math.min(Math.floor(u), extent - 1), fraction: 0 };
-    const y = isFiltered ? position(v) : { index: Math.min(Math.floor(v), extent - 1), fraction: 0 };
+    const x = isFiltered ? position(u, across) : { index: Math.min(Math.floor(u), extent - 1), fraction: 0 };
+    const y = isFiltered ? position(v, along) : { index: Math.min(Math.floor(v), extent - 1), fraction: 0 };
     const right = secondUp(weight, x.fraction), left = weight - right;
     const lowerLeft = secondDown(left, y.fraction), lowerRight = secondUp(right, y.fraction);
     const corners = [
@@ -321,7 +339,7 @@ export class TextureUnit {
       if (texel === undefined) continue;
       const isOpposite = missing !== undefined && dx !== missing.dx && dy !== missing.dy;
       const more = missing === undefined ? 0 : isOpposite ? missing.weight - 2 * share : share;
-      this.#footprint.add(level, slice - face + texel.face, texel.x, texel.y, weight + more);
+      this.#footprint.add(level, slice - face + texel.face, texel.x, texel.y, scale * (weight + more));
     }
   }
 
@@ -349,12 +367,23 @@ export class TextureUnit {
     if (read !== "gradient" || levels.length === 1 && most === 1) return undefined;
     const { width, height, depth } = levels[0]!;
     const extents = [width, height, depth];
-    const gradient = (first: number): number[] =>
-      Array.from(
-        { length: gradientsOf(geometry) },
-        (_, index) => this.#floats[at + exchangeWords.gradients + first + index]! * extents[index]!,
-      );
-    return coverageOf(gradient(0), gradient(3), most);
+    const { isCube, first } = shapeOf(geometry);
+    const numbers = (from: number) => Array.from(this.#floats.subarray(from, from + gradientsOf(geometry)));
+    const [dx, dy] = [0, 3].map((direction) => numbers(at + exchangeWords.gradients + direction)) as [
+      number[],
+      number[],
+    ];
+    const inTexels = (gradient: readonly number[]) => gradient.map((part, index) => part * extents[index]!);
+    if (!isCube) return coverageOf(inTexels(dx), inTexels(dy), most);
+    const direction = numbers(at + exchangeWords.coordinates + first);
+    const onFace = faceGradients(
+      direction as unknown as Direction,
+      dx as unknown as Direction,
+      dy as unknown as Direction,
+    );
+    if (onFace.crossesCube) return greatestCoverage;
+    const halves = (gradient: readonly number[]) => gradient.map((part) => part * width / 2);
+    return coverageOf(halves(onFace.dx), halves(onFace.dy), most, !onFace.crossesEdge);
   }
 
   /** Returns the level of detail in 256ths. */
