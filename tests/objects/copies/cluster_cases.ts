@@ -56,6 +56,32 @@ function updated(gpu: CudaDevice, operation: string, where: number): string {
   ).slice(0, 32);
 }
 
+/**
+ * Sends 64 bytes from the last block to others of its cluster, at an offset in their shared memory, and returns the
+ * first and the last 8 bytes that each block has.
+ */
+function sent(gpu: CudaDevice, mask: number, what: string): string {
+  const copy = what === "bytes"
+    ? `cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster
+       [%r1+128], [%rd1+512], 64, [%r2], %h1;`
+    : `${boxToShared}.multicast::cluster [%r1+128], [%rd2, {%r7, %r8}], [%r2], %h1;`;
+  return run(
+    gpu,
+    `mov.u32 %r7, 4; mov.u32 %r8, ${what === "a box" ? 8 : 14}; mov.u16 %h1, ${mask}; mov.b64 %rd9, -1;
+     st.shared.u64 [sm+128], %rd9; st.shared.u64 [sm+184], %rd9; mbarrier.arrive.expect_tx.shared.b64 _, [bar], 64; setp.ne.u32 %p2, %r3, 3;
+     mov.u32 %r9, 256;
+     NUMBERS: @%p2 bra NUMBERED; cvt.u64.u32 %rd3, %r9; add.u64 %rd3, %rd1, %rd3; st.global.u32 [%rd3], %r9;
+     add.u32 %r9, %r9, 4; setp.lt.u32 %p1, %r9, 1024; @%p1 bra NUMBERS;
+     NUMBERED: fence.proxy.async; barrier.cluster.arrive; barrier.cluster.wait;
+     @%p2 bra SENT; ${copy}
+     SENT: mov.u32 %r9, ${mask}; shr.u32 %r9, %r9, %r3; and.b32 %r9, %r9, 1; setp.eq.u32 %p3, %r9, 0; @%p3 bra SHOW;
+     COMING: mbarrier.try_wait.parity.shared.b64 %p1, [bar], 0; @!%p1 bra COMING;
+     SHOW: ld.shared.u64 %rd3, [sm+128]; ld.shared.u64 %rd4, [sm+184]; mul.wide.u32 %rd5, %r3, 16; add.u64 %rd5, %rd1, %rd5;
+     st.global.u64 [%rd5], %rd3; st.global.u64 [%rd5+8], %rd4; barrier.cluster.arrive; barrier.cluster.wait;`,
+    { grid: 4, cluster: 4 },
+  );
+}
+
 /** Addresses, atomic operations and wrong accesses. */
 export const clusterCases: Cases = {
   "addresses of a cluster": (gpu) =>
@@ -68,6 +94,14 @@ export const clusterCases: Cases = {
        getctarank.shared::cluster.u32 %r6, %r1; st.global.u32 [%rd3+16], %r6;`,
       { grid: 2, cluster: 2 },
     ),
+  ...Object.fromEntries(
+    [0b1111, 0b1011, 0b0100, 0b0001].flatMap((mask) =>
+      ["a box", "a box at the end", "bytes"].map((what) => [
+        `multicast of ${what} to the blocks ${mask.toString(2)}`,
+        (gpu: CudaDevice) => sent(gpu, mask, what),
+      ])
+    ),
+  ),
   "an address of another block that was stored": (gpu) =>
     run(
       gpu,
