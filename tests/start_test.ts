@@ -8,7 +8,7 @@ import { remainingLines, startScript } from "./support/child_process.ts";
 import { importsOfLibrary } from "./support/module_graph.ts";
 import { test } from "./support/test.ts";
 
-const mostModules = 594;
+const mostModules = 595;
 const mostBytes = 6_620_000;
 const advice = "make the start cheaper elsewhere, or raise the limit and say in the commit what the start costs";
 
