@@ -42,6 +42,13 @@ export interface Terminal {
   readonly isInteractive?: boolean;
 }
 
+/** Returns the error of a file that cannot be read, for the error that the runtime has thrown. */
+export function readingError(file: string, cause: unknown): Error {
+  const { code, message } = cause as { code?: string; message: string };
+  const why = code === "ENOENT" ? "there is no such file" : code === "EISDIR" ? "it is a folder" : message;
+  return new Error(`Cannot read ${file}: ${why}`, { cause });
+}
+
 /** Resolves when the signal is aborted. Keeps the process alive until then. */
 export function interrupted(signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {

@@ -5,7 +5,14 @@
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { basename, dirname, extname, join } from "node:path";
-import { type Command, type OptionValues, readOptions, type Terminal, UsageError } from "../command_line.ts";
+import {
+  type Command,
+  type OptionValues,
+  readingError,
+  readOptions,
+  type Terminal,
+  UsageError,
+} from "../command_line.ts";
 import { CompileError, type CompileOptions } from "../../mod.ts";
 import { PtxError } from "../../src/ptx/syntax.ts";
 import { printable } from "../status/table.ts";
@@ -183,9 +190,7 @@ function read(file: string): string {
   try {
     return readFileSync(file, "utf8");
   } catch (error) {
-    const { code } = error as { code?: string };
-    if (code === "ENOENT") throw new Error(`Cannot read ${file}: there is no such file`);
-    throw new Error(`Cannot read ${file}: ${code === "EISDIR" ? "it is a folder" : (error as Error).message}`);
+    throw readingError(file, error);
   }
 }
 

@@ -166,6 +166,9 @@ test(
       const { code, errors } = await poolpass("trace", ...files, `${folder}/text`, "-o", `${folder}/other.svg`);
       assertEquals([code, existsSync(`${folder}/other.svg`)], [1, false]);
       assertEquals(errors, `Cannot read "${folder}/text" as a trace: it has 9 bytes, and the header alone has 4096\n`);
+      for (const [path, why] of [[folder, "it is a folder"], [`${folder}/none`, "there is no such file"]] as const) {
+        assertEquals((await poolpass("trace", path, "-o", output)).errors, `Cannot read ${path}: ${why}\n`);
+      }
       assertMatch((await poolpass("trace", ...files)).errors, /^Name the trace to write: -o OUT; /);
       assertMatch((await poolpass("trace", "-o", output)).errors, /^Name the files that processes have recorded; /);
     }),

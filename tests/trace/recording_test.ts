@@ -207,7 +207,7 @@ test(
       const file = `${folder}/none/file.trace`;
       assertMatch(
         assertThrows(() => open({ driver: "software", trace: file }), Error).message,
-        /^Cannot record a trace in ".*none\/file\.trace": there is no such file or folder$/,
+        /^Cannot record a trace in ".*none\/file\.trace": there is no such folder; make it first$/,
       );
       assertThrows(() => open({ driver: "software", trace: "" }), RangeError, 'Cannot record a trace in ""');
       for (
@@ -234,7 +234,7 @@ test(
       child.kill("SIGKILL");
       assertMatch(
         await child.errors(),
-        /^poolpass: POOLPASS_TRACE does nothing: Cannot record a trace in ".*": there is no such file or folder\n$/,
+        /^poolpass: POOLPASS_TRACE does nothing: Cannot record a trace in ".*": there is no such folder; make it first\n$/,
       );
       assert(!existsSync(file));
     }),

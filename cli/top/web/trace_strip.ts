@@ -1,10 +1,12 @@
-import { readFile, stat } from "node:fs/promises";
+import { stat } from "node:fs/promises";
 import { escapeMarkup } from "../../../src/support/printing.ts";
 import { joinTraces } from "../../../src/trace/joined_trace.ts";
 import type { TrackItem } from "../../../src/trace/perfetto.ts";
-import { readTrace, type Trace } from "../../../src/trace/read_trace.ts";
+import type { Trace } from "../../../src/trace/read_trace.ts";
 import { drawTrace } from "../../../src/trace/trace_picture.ts";
+import { readingError } from "../../command_line.ts";
 import { formatBytes } from "../../status/units.ts";
+import { readTraceFile } from "../../trace.ts";
 
 /** The maximum size of a trace file in bytes: reading it must not hold up the page. */
 const maximumByteLength: number = 64 * 2 ** 20;
@@ -21,7 +23,9 @@ export async function drawStrip(files: readonly string[]): Promise<string> {
 async function pictureOf(files: readonly string[]): Promise<string> {
   const traces: Trace[] = [];
   for (const file of files) {
-    const { size } = await stat(file);
+    const { size } = await stat(file).catch((error) => {
+      throw readingError(file, error);
+    });
     if (size > maximumByteLength) {
       throw new Error(
         `Cannot show ${file}: it has ${formatBytes(size)}, and the page reads at most ` +
@@ -29,7 +33,7 @@ async function pictureOf(files: readonly string[]): Promise<string> {
       );
     }
     const most = Math.floor(maximumEvents / files.length);
-    traces.push(readTrace(file, new Uint8Array(await readFile(file)), { most }));
+    traces.push(await readTraceFile(file, { most }));
   }
   const items = lastOf(joinTraces(traces).items);
   return items.length === 0 ? drawText("Nothing is recorded yet") : drawTrace(items);
