@@ -121,7 +121,8 @@ export interface TensorMapOptions {
   /**
    * The layout of channels in slices of 16 or 32 bytes, as NC/8HWC8 of 16-bit elements with `"16B"`. The shape is then
    * the one of slices, such as `[n, c / 8, h, w]`, of at least 3 dimensions, and must be given; strides are those
-   * of slices, and multiples of the slice's size. A box has one slice of each pixel. Default: `"none"`.
+   * of slices, and multiples of the slice's size. A box has one slice of each pixel. The last size of the box counts
+   * pixels, and is a multiple of the elements in 16 bytes nevertheless. Default: `"none"`.
    */
   interleave?: "none" | "16B" | "32B";
   /** How pieces of 16 bytes are exchanged in shared memory to avoid bank conflicts. Default: `"none"`. */

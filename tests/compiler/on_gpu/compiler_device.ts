@@ -5,7 +5,7 @@
  *
  * Each file has to run in a process of its own, because a fault of the GPU ends its use. These differ on an H200, and
  * may: approximations, within their bounds; NaNs of several operations; addresses; `%warpid`; what `shfl.sync` reads
- * from lanes outside its mask; `bfe.s32` with literal positions that no word has; asynchronous arrivals at an `mbarrier`.
+ * from lanes outside its mask; `bfe.s32` with literal positions that no word has.
  *
  * @module
  */
