@@ -46,7 +46,7 @@ import type { CallSite, Suspension } from "../abi/launch_record.ts";
 import { findLockstepPoints, type LockstepPoints } from "./lockstep/lockstep_points.ts";
 import type { LaunchRules } from "../../ptx/analysis/address_forms.ts";
 import { type GangContext, generateGangKernel } from "./simd/gang_generator.ts";
-import { WarpFunctions } from "./tensor_cores/warp_functions.ts";
+import { KernelFunctions } from "./webassembly/kernel_functions.ts";
 import type { GangWidth } from "./simd/gang_layout.ts";
 import type { Variable } from "../../ptx/instructions/resolved_instruction.ts";
 import { TrialEmission } from "./codegen/trial_emission.ts";
@@ -461,7 +461,7 @@ function compileGangKernel(
   context: Omit<GangContext, "indices" | "sharedFunctions">,
 ): GangKernel | undefined {
   const indices = { resumable: helperCount, scalarExit: helperCount + 1, reconverge: helperCount + 2 };
-  const sharedFunctions = new WarpFunctions(helperCount + 3);
+  const sharedFunctions = new KernelFunctions(helperCount + 3);
   const generated = unlessTooDeep(() =>
     generateGangKernel("threads", resolved, { ...context, indices, sharedFunctions })
   );

@@ -76,7 +76,7 @@ import { addLockstepPoints, callsWhereThreadsSpin, orderOfSuspensions, unevenFun
 import { findPollingLoads } from "../control_flow/polling_loads.ts";
 import { spinLoops } from "../control_flow/spin_loops.ts";
 import { roundUp } from "../../../support/rounding.ts";
-import { WarpFunctions } from "../tensor_cores/warp_functions.ts";
+import { KernelFunctions } from "../webassembly/kernel_functions.ts";
 import { type FunctionDefinition, isOfPossibleSize } from "../webassembly/module_encoder.ts";
 
 /** A kernel compiled to a WebAssembly function, and the properties of the kernel that the function's caller needs. */
@@ -145,7 +145,7 @@ export interface GeneratorContext {
   /** The index that the kernel's first WebAssembly function will have in its module. */
   readonly functionIndex: number;
   /** The functions that the kernel shares with its version for gangs, and that are not among its definitions. */
-  readonly sharedFunctions?: WarpFunctions;
+  readonly sharedFunctions?: KernelFunctions;
   readonly options: EmitOptions;
 }
 
@@ -386,7 +386,7 @@ class KernelGenerator {
       context.options,
       {
         threads: this.#isResumable ? "record" : "x",
-        functions: context.sharedFunctions ?? new WarpFunctions(context.functionIndex),
+        functions: context.sharedFunctions ?? new KernelFunctions(context.functionIndex),
       },
     );
     if (context.options.kernelChecks.has("race")) this.#emitter.pollingLoads = findPollingLoads(context.flows);
@@ -441,7 +441,7 @@ class KernelGenerator {
   /** Emits the kernel's WebAssembly functions. */
   #emitFunctions(name: string): Pick<GeneratedKernel, "definitions" | "localBytes" | "savedBytes"> {
     const e = this.#emitter;
-    const ownFunctions = () => this.#context.sharedFunctions === undefined ? e.warpFunctions.definitions : [];
+    const ownFunctions = () => this.#context.sharedFunctions === undefined ? e.kernelFunctions.definitions : [];
     if (!this.#isResumable) {
       const body = this.#emitBody(this.#flows.get(this.#resolved.kernel)!.entry);
       const [localBytes, savedBytes] = [this.#localStride, this.#savedBytes];
@@ -456,7 +456,7 @@ class KernelGenerator {
       const run = { type: runType, locals: e.locals, code, exportName: name };
       return { definitions: [...ownFunctions(), run], localBytes, savedBytes };
     }
-    const functionIndex = e.warpFunctions.end;
+    const functionIndex = e.kernelFunctions.end;
     const definitions = dispatches.map(({ entry, indices }, part): FunctionDefinition => {
       this.#usePart(part);
       const code = emitSuspendableThreads(e, this.#emitBody(entry), { localBytes, savedBytes, part: indices });

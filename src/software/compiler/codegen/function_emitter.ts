@@ -40,7 +40,7 @@ import { isSpecialRegister, specialRegister } from "../instructions/special_regi
 import { UnsupportedPtxError } from "../../../ptx/instruction_support.ts";
 import { type CodePiece, CodeStore, CodeWriter } from "../webassembly/code_writer.ts";
 import type { LocalType, ValueType } from "../webassembly/opcodes.ts";
-import { WarpFunctions } from "../tensor_cores/warp_functions.ts";
+import { KernelFunctions } from "../webassembly/kernel_functions.ts";
 
 /** A piece of code, and the registers that it uses and defines. */
 export interface EmittedCode extends RegisterUse {
@@ -173,7 +173,7 @@ export class FunctionEmitter {
   readonly sizes: SpaceSizes;
   readonly options: EmitOptions;
   /** The functions that the kernel calls besides the helpers of all modules. */
-  readonly warpFunctions: WarpFunctions;
+  readonly kernelFunctions: KernelFunctions;
   /** The shadow registers, if the `initialization` check is enabled. */
   readonly shadows: RegisterShadows | undefined;
   /** How fault reports identify a thread: by its x index, or by the index of its thread record. */
@@ -203,12 +203,12 @@ export class FunctionEmitter {
   constructor(
     sizes: SpaceSizes,
     options: EmitOptions,
-    { threads = "x", functions = new WarpFunctions(0) }: {
+    { threads = "x", functions = new KernelFunctions(0) }: {
       threads?: FaultPlace["thread"];
-      functions?: WarpFunctions;
+      functions?: KernelFunctions;
     } = {},
   ) {
-    this.warpFunctions = functions;
+    this.kernelFunctions = functions;
     this.sizes = sizes;
     this.options = options;
     this.shadows = options.kernelChecks.has("initialization") ? new RegisterShadows(this) : undefined;

@@ -12,7 +12,7 @@ import type { CompiledInstruction } from "../instructions/instruction_form.ts";
 import { reversePostorder } from "../../../ptx/analysis/control_flow_graph.ts";
 import type { ResolvedOperand } from "../../../ptx/instructions/resolved_instruction.ts";
 import { PtxError } from "../../../ptx/syntax.ts";
-import { WarpFunctions } from "../tensor_cores/warp_functions.ts";
+import { KernelFunctions } from "../webassembly/kernel_functions.ts";
 import type { ResolvedFunction, ResolvedKernel } from "../typing/resolver.ts";
 import { type EmitOptions, FunctionEmitter, type SpaceSizes } from "./function_emitter.ts";
 
@@ -20,7 +20,7 @@ import { type EmitOptions, FunctionEmitter, type SpaceSizes } from "./function_e
 export class TrialEmission {
   readonly #sizes: SpaceSizes;
   readonly #options: EmitOptions;
-  readonly #functions = new WarpFunctions(0);
+  readonly #functions = new KernelFunctions(0);
   /** The instructions that were emitted without an error, by form, modifiers and operands. */
   readonly #emitted = new OperandTree();
 

@@ -50,7 +50,7 @@ import { barrierOfAll, canRunInGangs, CostModel } from "./cost_model.ts";
 import { initializePredicated, liveIntervals } from "../control_flow/live_intervals.ts";
 import { makeReducible } from "../control_flow/structured_code.ts";
 import { typeNamed } from "../../../ptx/instructions/scalar_types.ts";
-import type { WarpFunctions } from "../tensor_cores/warp_functions.ts";
+import type { KernelFunctions } from "../webassembly/kernel_functions.ts";
 import type { FunctionDefinition } from "../webassembly/module_encoder.ts";
 
 /** A kernel compiled to run in gangs: groups of threads of a warp that execute each instruction together. */
@@ -89,7 +89,7 @@ export interface GangFunctionIndices {
 
 /** The inputs of the gang generator, other than the kernel's resolved body. */
 export interface GangContext extends GeneratorContext {
-  readonly sharedFunctions: WarpFunctions;
+  readonly sharedFunctions: KernelFunctions;
   readonly indices: GangFunctionIndices;
   readonly width: GangWidth;
 }

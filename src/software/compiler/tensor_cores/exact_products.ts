@@ -6,7 +6,7 @@
 import { helperIndex } from "../helpers/helper_functions.ts";
 import { type Rounding, roundingCodes } from "../helpers/rounding_helpers.ts";
 import { loopOverLanes, type ProductShape, pushPlace, registersOfOperand } from "./fragments.ts";
-import { FunctionWriter, type WarpFunctions } from "./warp_functions.ts";
+import { FunctionWriter, type KernelFunctions } from "../webassembly/kernel_functions.ts";
 import { hasFusedMultiplyAdd, writeFusedMultiplyAdd } from "../webassembly/engine_features.ts";
 import type { FunctionDefinition } from "../webassembly/module_encoder.ts";
 import { workspace } from "./workspace.ts";
@@ -38,7 +38,7 @@ export interface OperandShape {
  * another. Its parameters are the workspace and the offset of the fragments.
  */
 export function integerReader(
-  functions: WarpFunctions,
+  functions: KernelFunctions,
   operand: OperandShape & { readonly format: IntegerFormat },
 ): number {
   return functions.indexOf(`read ${JSON.stringify(operand)}`, () => writeIntegerReader(operand));
@@ -90,7 +90,7 @@ export interface IntegerProduct extends ProductShape {
 }
 
 /** Returns a function that computes D from A, B and C in the workspace, which is its parameter. */
-export function integerMultiplication(functions: WarpFunctions, product: IntegerProduct): number {
+export function integerMultiplication(functions: KernelFunctions, product: IntegerProduct): number {
   return functions.indexOf(`multiply ${JSON.stringify(product)}`, () => {
     return product.isSparse ? writeSparseIntegers(product) : writeIntegers(product);
   });
@@ -202,7 +202,7 @@ function writeSum(f: FunctionWriter, { at, saturates }: { at: number; saturates:
  * Returns a function that copies an operand's fragments of 64-bit numbers to the workspace. Its parameters are the
  * workspace and the offset of the fragments.
  */
-export function doubleReader(functions: WarpFunctions, { operand, count, depth }: OperandShape): number {
+export function doubleReader(functions: KernelFunctions, { operand, count, depth }: OperandShape): number {
   return functions.indexOf(`read ${operand} f64 ${count} ${depth}`, () => {
     const f = new FunctionWriter(["i32", "i32"]);
     const { code } = f;
@@ -227,7 +227,7 @@ export function doubleReader(functions: WarpFunctions, { operand, count, depth }
  * of fused multiply-adds that begins with C.
  */
 export function doubleMultiplication(
-  functions: WarpFunctions,
+  functions: KernelFunctions,
   { m, n, k, rounding }: ProductShape & { readonly rounding: Rounding },
 ): number {
   return functions.indexOf(`multiply f64 ${m} ${n} ${k} ${rounding}`, () => {

@@ -12,7 +12,7 @@
  * @module
  */
 import { noExponent, operandFlags, zeroExponent } from "./formats.ts";
-import { FunctionWriter, type WarpFunctions } from "./warp_functions.ts";
+import { FunctionWriter, type KernelFunctions } from "../webassembly/kernel_functions.ts";
 import { hasRelaxedVectors } from "../webassembly/engine_features.ts";
 import type { FunctionDefinition } from "../webassembly/module_encoder.ts";
 import { fractionBitsOf, type ProductBlock, shortMask } from "./product_block.ts";
@@ -32,7 +32,7 @@ const space = 0, a = 1, b = 2, first = 3, c = 4, d = 5;
  * Returns a function that computes a block. Its parameters are the workspace, the offsets of A and B, the index of the
  * block's first element in rows of A, the offsets of C and D, which must not overlap, and the flags of the operands.
  */
-export function blockFunction(functions: WarpFunctions, block: ProductBlock): number {
+export function blockFunction(functions: KernelFunctions, block: ProductBlock): number {
   return functions.indexOf(`block ${JSON.stringify(block)}`, () => {
     const f = new FunctionWriter(["i32", "i32", "i32", "i32", "i32", "i32", "i32"]);
     const { code } = f;

@@ -6,7 +6,7 @@
  *
  * @module
  */
-import type { FunctionWriter } from "./warp_functions.ts";
+import type { FunctionWriter } from "../webassembly/kernel_functions.ts";
 
 /** A format of floating-point elements. */
 export type FloatFormat = "f16" | "bf16" | "tf32" | "e4m3" | "e5m2";

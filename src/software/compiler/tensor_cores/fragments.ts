@@ -9,7 +9,7 @@
  * @module
  */
 import { bitsOfFormat, ElementReader, type FloatFormat, operandFlags } from "./formats.ts";
-import { FunctionWriter, type WarpFunctions } from "./warp_functions.ts";
+import { FunctionWriter, type KernelFunctions } from "../webassembly/kernel_functions.ts";
 import type { FunctionDefinition } from "../webassembly/module_encoder.ts";
 import { workspace } from "./workspace.ts";
 
@@ -74,7 +74,7 @@ export function registersOfOperand({ count, depth, bits }: { count: number; dept
  * and the offset of the operand in linear memory, where the values precede the exponents; it returns the operand's
  * flags.
  */
-export function floatReader(functions: WarpFunctions, operand: FloatFragments): number {
+export function floatReader(functions: KernelFunctions, operand: FloatFragments): number {
   return functions.indexOf(`read ${JSON.stringify(operand)}`, () => writeFloatReader(operand));
 }
 
@@ -249,7 +249,7 @@ export type AccumulatorFormat = "f16" | "f32" | "s32" | "f64";
  * the matrix.
  */
 export function accumulatorCopy(
-  functions: WarpFunctions,
+  functions: KernelFunctions,
   { part, format, m, n }: { part: "c" | "d"; format: AccumulatorFormat; m: number; n: number },
 ): number {
   return functions.indexOf(`${part} ${format} ${m} ${n}`, () => {

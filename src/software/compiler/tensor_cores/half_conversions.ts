@@ -3,10 +3,10 @@
  *
  * @module
  */
-import { FunctionWriter, type WarpFunctions } from "./warp_functions.ts";
+import { FunctionWriter, type KernelFunctions } from "../webassembly/kernel_functions.ts";
 
 /** Returns a function that converts an f16 to an f32. The bits of a NaN are unspecified. */
-export function fromHalf(functions: WarpFunctions): number {
+export function fromHalf(functions: KernelFunctions): number {
   return functions.indexOf("from half", () => {
     const f = new FunctionWriter(["i32"], ["f32"]);
     const { code } = f;
@@ -28,7 +28,7 @@ export function fromHalf(functions: WarpFunctions): number {
 }
 
 /** Returns a function that converts an f32 to an f16, to nearest even. A NaN becomes 0x7fff. */
-export function toHalf(functions: WarpFunctions): number {
+export function toHalf(functions: KernelFunctions): number {
   return functions.indexOf("to half", () => {
     const f = new FunctionWriter(["f32"], ["i32"]);
     const { code } = f;

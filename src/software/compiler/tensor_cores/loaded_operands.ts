@@ -7,7 +7,7 @@
 import { ElementReader, narrowExponents, zeroExponent } from "./formats.ts";
 import { type FloatFragments, type OperandFlags, pushFlags } from "./fragments.ts";
 import { loadRows, transpose } from "./matrix_loads.ts";
-import { FunctionWriter, type WarpFunctions } from "./warp_functions.ts";
+import { FunctionWriter, type KernelFunctions } from "../webassembly/kernel_functions.ts";
 import type { FunctionDefinition } from "../webassembly/module_encoder.ts";
 
 /** An operand whose registers a load sets. */
@@ -28,7 +28,7 @@ const layouts = {
  * lane's memory for fragments of the row that it names, four times the number of the lane that names the first row, and
  * the offset of the operand in linear memory; it returns the operand's flags.
  */
-export function loadedReader(functions: WarpFunctions, operand: LoadedOperand): number {
+export function loadedReader(functions: KernelFunctions, operand: LoadedOperand): number {
   return functions.indexOf(`read loaded ${JSON.stringify(operand)}`, () => writeLoadedReader(operand));
 }
 

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { FunctionWriter, type WarpFunctions } from "./warp_functions.ts";
+import { FunctionWriter, type KernelFunctions } from "../webassembly/kernel_functions.ts";
 import { workspace } from "./workspace.ts";
 
 /** A load of one, two or four matrices. */
@@ -19,7 +19,7 @@ export interface MatrixLoad {
  * @param options `distance` is added to the offsets of rows and of fragments
  */
 export function matrixLoad(
-  functions: WarpFunctions,
+  functions: KernelFunctions,
   { matrices, isTransposed, distance }: MatrixLoad & { readonly distance: number },
 ): number {
   return functions.indexOf(`load ${matrices} ${isTransposed} ${distance}`, () => {

@@ -27,7 +27,7 @@ import { quadFunction } from "./quad_products.ts";
 import type { Rounding } from "../helpers/rounding_helpers.ts";
 import { sourceReader, type SparseLayout } from "./sparse_sources.ts";
 import { shadowFunction } from "./uninitialized.ts";
-import { FunctionWriter, type WarpFunctions } from "./warp_functions.ts";
+import { FunctionWriter, type KernelFunctions } from "../webassembly/kernel_functions.ts";
 import type { FunctionDefinition } from "../webassembly/module_encoder.ts";
 import { workspace } from "./workspace.ts";
 
@@ -100,7 +100,7 @@ function isInteger(format: OperandFormat): format is IntegerFormat {
  * and D and of the metadata, and flags. For operands that are converted before, it takes their offsets in linear memory
  * and their flags.
  */
-export function productFunction(functions: WarpFunctions, product: MatrixProduct): number {
+export function productFunction(functions: KernelFunctions, product: MatrixProduct): number {
   return functions.indexOf(`product ${JSON.stringify(product)}`, () => {
     const f = new FunctionWriter(["i32", "i32", "i32", "i32", "i32", "i32", "i32"]);
     if (product.layouts !== undefined) {
@@ -144,7 +144,7 @@ export interface ConvertedOperand {
 
 /** Returns how an operand of a product is converted. Undefined if the product's function reads the fragments itself. */
 export function convertedOperand(
-  functions: WarpFunctions,
+  functions: KernelFunctions,
   { product, part }: { readonly product: MatrixProduct; readonly part: "a" | "b" },
 ): ConvertedOperand | undefined {
   const format = product[part];
@@ -174,7 +174,7 @@ export function loadedOperand(
   return isUsual && k % 8 === 0 ? { operand: part, format, count, depth: k, isTransposed } : undefined;
 }
 
-function writeProduct(f: FunctionWriter, functions: WarpFunctions, product: MatrixProduct): void {
+function writeProduct(f: FunctionWriter, functions: KernelFunctions, product: MatrixProduct): void {
   const { code } = f;
   const { m, n, k } = product;
   const kept = keptOf(product);
@@ -219,7 +219,7 @@ export function keepsAccumulators(product: MatrixProduct): boolean {
  * Returns a function that computes a product for which `keepsAccumulators` is true. Its parameters are those of
  * `productFunction`, but the offsets of C and D are those of matrices in linear memory, which must not overlap.
  */
-export function keptProductFunction(functions: WarpFunctions, product: MatrixProduct): number {
+export function keptProductFunction(functions: KernelFunctions, product: MatrixProduct): number {
   return functions.indexOf(`kept ${JSON.stringify(product)}`, () => {
     const f = new FunctionWriter(["i32", "i32", "i32", "i32", "i32", "i32", "i32"]);
     readMetadata(f, functions, product);
@@ -229,13 +229,13 @@ export function keptProductFunction(functions: WarpFunctions, product: MatrixPro
 }
 
 /** Writes code that finds the rows of B by which the elements of a sparse A are multiplied. */
-function readMetadata({ code }: FunctionWriter, functions: WarpFunctions, product: MatrixProduct): void {
+function readMetadata({ code }: FunctionWriter, functions: KernelFunctions, product: MatrixProduct): void {
   if (product.selector === undefined) return;
   code.get(space).get(metadata).call(sourceReader(functions, sparseLayout(product, product.selector)));
 }
 
 /** Returns a function that copies C of a product to a matrix in the workspace, or D from there. */
-export function copyOfAccumulator(functions: WarpFunctions, product: MatrixProduct, part: "c" | "d"): number {
+export function copyOfAccumulator(functions: KernelFunctions, product: MatrixProduct, part: "c" | "d"): number {
   const { m, n, [part]: format } = product;
   return accumulatorCopy(functions, { part, format, m, n });
 }
@@ -243,7 +243,7 @@ export function copyOfAccumulator(functions: WarpFunctions, product: MatrixProdu
 /** Writes the sums of floating-point products: one block, or several. */
 function writeBlocks(
   f: FunctionWriter,
-  functions: WarpFunctions,
+  functions: KernelFunctions,
   { product, at }: {
     readonly product: MatrixProduct;
     /** Pushes the offset of C or D. */
@@ -290,7 +290,7 @@ function writeBlocks(
 }
 
 /** Returns a function that converts the elements of a matrix from f32 to f16. Its parameter is the matrix. */
-function narrowingFunction(functions: WarpFunctions, count: number): number {
+function narrowingFunction(functions: KernelFunctions, count: number): number {
   return functions.indexOf(`narrow ${count} elements`, () => {
     const f = new FunctionWriter(["i32"]);
     const { code } = f;
@@ -304,7 +304,7 @@ function narrowingFunction(functions: WarpFunctions, count: number): number {
 
 /** Returns a function that adds C to D in the workspace, rounding to nearest even. */
 function additionFunction(
-  functions: WarpFunctions,
+  functions: KernelFunctions,
   { count, format }: { count: number; format: "f16" | "f32" },
 ): number {
   return functions.indexOf(`add ${count} ${format}`, (): FunctionDefinition => {
@@ -359,7 +359,7 @@ export function mostSelector(product: MatrixProduct): number {
  * Returns a function that computes the shadow of D. Its parameters are the workspace, and the offsets of the fragments
  * of A, B, C and D and of the metadata.
  */
-export function productShadow(functions: WarpFunctions, product: MatrixProduct): number {
+export function productShadow(functions: KernelFunctions, product: MatrixProduct): number {
   const { m, n, c, d, layouts } = product;
   const { a, b, metadata } = fragmentWords(product);
   return shadowFunction(functions, {

@@ -7,7 +7,7 @@
  *
  * @module
  */
-import { FunctionWriter } from "./warp_functions.ts";
+import { FunctionWriter } from "../webassembly/kernel_functions.ts";
 import { hasRelaxedVectors } from "../webassembly/engine_features.ts";
 import { narrowExponents, operandFlags } from "./formats.ts";
 import type { FunctionDefinition } from "../webassembly/module_encoder.ts";

@@ -26,7 +26,7 @@ import {
 import { type LoadedOperand, loadedReader } from "./loaded_operands.ts";
 import { type MatrixLoad, matrixLoad } from "./matrix_loads.ts";
 import { shadowOffset } from "../../abi/addresses.ts";
-import { FunctionWriter, type WarpFunctions } from "./warp_functions.ts";
+import { FunctionWriter, type KernelFunctions } from "../webassembly/kernel_functions.ts";
 import type { FunctionDefinition } from "../webassembly/module_encoder.ts";
 import { mostAccumulatorBytes, mostFragmentBytes, mostOperandBytes, workspace } from "./workspace.ts";
 
@@ -57,7 +57,7 @@ export const fragmentsBegin: number = savedHeader.byteLength;
  * thread of the warp, and the number of the thread.
  */
 export function batchFunction(
-  functions: WarpFunctions,
+  functions: KernelFunctions,
   operations: readonly PlacedOperation[],
   { hasShadows }: { readonly hasShadows: boolean },
 ): number {
@@ -116,7 +116,7 @@ export function batchFunction(
  * are, and marks the requests of all lanes as answered. Its parameters are those of `batchFunction`; it returns the
  * offset of the workspace. Lanes that do not exist or have exited have fragments of 0.
  */
-export function preparation(functions: WarpFunctions, { hasShadows }: { readonly hasShadows: boolean }): number {
+export function preparation(functions: KernelFunctions, { hasShadows }: { readonly hasShadows: boolean }): number {
   return functions.indexOf("prepare", () => writePreparation(hasShadows));
 }
 
@@ -203,7 +203,7 @@ class LoadedFragments {
 /** Converts the operands of a batch's products, each of them once as long as there is memory for all of them. */
 class ConvertedOperands {
   readonly #f: FunctionWriter;
-  readonly #functions: WarpFunctions;
+  readonly #functions: KernelFunctions;
   readonly #space: number;
   readonly #loaded: LoadedFragments;
   readonly #found = new Map<string, PlacedOperand>();
@@ -212,7 +212,7 @@ class ConvertedOperands {
   constructor(
     f: FunctionWriter,
     { functions, space, loaded }: {
-      readonly functions: WarpFunctions;
+      readonly functions: KernelFunctions;
       readonly space: number;
       readonly loaded: LoadedFragments;
     },
@@ -272,14 +272,14 @@ interface KeptMatrix {
 /** Keeps matrices C and D in the workspace from one product of a batch to the next. */
 class KeptAccumulators {
   readonly #f: FunctionWriter;
-  readonly #functions: WarpFunctions;
+  readonly #functions: KernelFunctions;
   readonly #space: number;
   /** The matrices in the workspace, by the place of their fragments. */
   readonly #kept = new Map<number, KeptMatrix>();
   #bytes = 0;
   #free: number[] = [];
 
-  constructor(f: FunctionWriter, functions: WarpFunctions, space: number) {
+  constructor(f: FunctionWriter, functions: KernelFunctions, space: number) {
     this.#f = f;
     this.#functions = functions;
     this.#space = space;

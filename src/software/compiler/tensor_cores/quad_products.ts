@@ -7,7 +7,7 @@
  * @module
  */
 import { helperIndex } from "../helpers/helper_functions.ts";
-import { FunctionWriter, type WarpFunctions } from "./warp_functions.ts";
+import { FunctionWriter, type KernelFunctions } from "../webassembly/kernel_functions.ts";
 import { fromHalf, toHalf } from "./half_conversions.ts";
 import type { FunctionDefinition } from "../webassembly/module_encoder.ts";
 import { workspace } from "./workspace.ts";
@@ -24,7 +24,7 @@ export interface QuadProduct {
  * Returns a function that computes the products of all quad pairs. Its parameters are the workspace, and the offsets of
  * the fragments of A, B, C and D.
  */
-export function quadFunction(functions: WarpFunctions, product: QuadProduct): number {
+export function quadFunction(functions: KernelFunctions, product: QuadProduct): number {
   return functions.indexOf(`quads ${JSON.stringify(product)}`, () => writeQuads(functions, product));
 }
 
@@ -56,7 +56,7 @@ const layouts = {
   },
 };
 
-function writeQuads(functions: WarpFunctions, { aLayout, bLayout, c, d }: QuadProduct): FunctionDefinition {
+function writeQuads(functions: KernelFunctions, { aLayout, bLayout, c, d }: QuadProduct): FunctionDefinition {
   const f = new FunctionWriter(["i32", "i32", "i32", "i32", "i32"]);
   const { code } = f;
   const [space, ...offsets] = [0, 1, 2, 3, 4] as const;

@@ -6,7 +6,7 @@
  *
  * @module
  */
-import type { FunctionWriter } from "./warp_functions.ts";
+import type { FunctionWriter } from "../webassembly/kernel_functions.ts";
 
 /** Four sums: the products and the element of C, which together may not fit in 32 bits, and the largest exponents. */
 export interface FourSums {

@@ -17,7 +17,7 @@ import { faultKind, placeSpaceShift, shadowOffset } from "../../abi/addresses.ts
 import { helperIndex } from "../helpers/helper_functions.ts";
 import { orderBits } from "../../abi/check_state.ts";
 import { pushFlags } from "./fragments.ts";
-import { FunctionWriter, type WarpFunctions } from "./warp_functions.ts";
+import { FunctionWriter, type KernelFunctions } from "../webassembly/kernel_functions.ts";
 import type { FunctionDefinition } from "../webassembly/module_encoder.ts";
 import { hostIndex } from "../../abi/host_functions.ts";
 import { launchFieldOffset } from "../../abi/launch_record.ts";
@@ -45,12 +45,12 @@ const space = 0, offset = 1, descriptor = 2, first = 3, launch = 4, thread = 5, 
  * workspace, the offset of the fragments, the descriptor, the number of the first group of eight rows of A or columns of
  * B, the launch record, the thread, and the encoded location of the instruction.
  */
-export function sharedReader(functions: WarpFunctions, operand: SharedOperand): number {
+export function sharedReader(functions: KernelFunctions, operand: SharedOperand): number {
   return functions.indexOf(`shared ${JSON.stringify(operand)}`, () => writeSharedReader(functions, operand));
 }
 
 function writeSharedReader(
-  functions: WarpFunctions,
+  functions: KernelFunctions,
   { blocks, rowBytes, isTransposed, flipped, hasShadows, checksRaces }: SharedOperand,
 ): FunctionDefinition {
   const f = new FunctionWriter(["i32", "i32", "i64", "i32", "i32", "i32", "i32"]);
@@ -123,12 +123,12 @@ export interface SharedColumns {
  * of the converted operand in linear memory, 0, the descriptor, the number of the group of eight columns, the launch
  * record, the thread, and the encoded location of the instruction; it returns the operand's flags.
  */
-export function columnReader(functions: WarpFunctions, columns: SharedColumns): number {
+export function columnReader(functions: KernelFunctions, columns: SharedColumns): number {
   return functions.indexOf(`columns ${JSON.stringify(columns)}`, () => writeColumnReader(functions, columns));
 }
 
 function writeColumnReader(
-  functions: WarpFunctions,
+  functions: KernelFunctions,
   { format, columnBytes, isTransposed, checksRaces }: SharedColumns,
 ): FunctionDefinition {
   const f = new FunctionWriter(["i32", "i32", "i64", "i32", "i32", "i32", "i32"], ["i32"]);
@@ -215,7 +215,7 @@ type Finding = Pick<SharedOperand, "isTransposed" | "checksRaces">;
  * Returns a function that returns the offset in linear memory of a piece of a line. Its parameters are the descriptor,
  * the line, the piece, the launch record, the thread, and the encoded location of the instruction.
  */
-function findFunction(functions: WarpFunctions, finding: Finding): number {
+function findFunction(functions: KernelFunctions, finding: Finding): number {
   return functions.indexOf(`find ${JSON.stringify(finding)}`, () => writeFind(finding));
 }
 

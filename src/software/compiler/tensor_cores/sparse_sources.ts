@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { FunctionWriter, type WarpFunctions } from "./warp_functions.ts";
+import { FunctionWriter, type KernelFunctions } from "../webassembly/kernel_functions.ts";
 import { workspace } from "./workspace.ts";
 
 /** How the metadata of A's rows is distributed among the lanes. */
@@ -28,7 +28,7 @@ export interface SparseLayout {
  * Returns a function that stores, for each kept element of A, the index of the element of the whole row. Its parameters
  * are the workspace and the offset of the metadata in a lane's fragments.
  */
-export function sourceReader(functions: WarpFunctions, layout: SparseLayout): number {
+export function sourceReader(functions: KernelFunctions, layout: SparseLayout): number {
   return functions.indexOf(`sources ${JSON.stringify(layout)}`, () => {
     const { kept, unitBits, unit, selector, spread, factor, isSplit } = layout;
     const f = new FunctionWriter(["i32", "i32"]);

@@ -7,7 +7,7 @@
  */
 import { loopOverLanes } from "./fragments.ts";
 import { shadowOffset } from "../../abi/addresses.ts";
-import { FunctionWriter, type WarpFunctions } from "./warp_functions.ts";
+import { FunctionWriter, type KernelFunctions } from "../webassembly/kernel_functions.ts";
 import type { FunctionDefinition } from "../webassembly/module_encoder.ts";
 import { workspace } from "./workspace.ts";
 
@@ -30,7 +30,7 @@ const mostRows = 32;
  * Returns a function that computes the shadow of D. Its parameters are the workspace, and the offsets of the fragments
  * of A, B, C and D and of the metadata.
  */
-export function shadowFunction(functions: WarpFunctions, layout: ShadowLayout): number {
+export function shadowFunction(functions: KernelFunctions, layout: ShadowLayout): number {
   return functions.indexOf(`shadow ${JSON.stringify(layout)}`, () => {
     const f = new FunctionWriter(["i32", "i32", "i32", "i32", "i32", "i32"]);
     const [space, a, b, c, d, metadata] = [0, 1, 2, 3, 4, 5] as const;

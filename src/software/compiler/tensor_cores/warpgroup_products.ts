@@ -18,7 +18,7 @@ import {
 import type { CodeWriter } from "../webassembly/code_writer.ts";
 import type { FunctionDefinition } from "../webassembly/module_encoder.ts";
 import { columnReader, sharedReader } from "./shared_operands.ts";
-import { FunctionWriter, type WarpFunctions } from "./warp_functions.ts";
+import { FunctionWriter, type KernelFunctions } from "../webassembly/kernel_functions.ts";
 import { workspace } from "./workspace.ts";
 
 /** A product of a warpgroup, as each of its warps computes it. */
@@ -93,7 +93,7 @@ export function areJoined({ part }: WarpgroupShape): boolean {
  * registers, and the encoded location of each instruction.
  */
 export function warpgroupFunction(
-  functions: WarpFunctions,
+  functions: KernelFunctions,
   batch: WarpgroupBatch,
   checks: WarpgroupChecks,
 ): number {
@@ -131,7 +131,7 @@ const launch = 0, record = 1, thread = 2, saved = 3, firstPlace = 4;
 
 class WarpgroupWriter {
   readonly #f: FunctionWriter;
-  readonly #functions: WarpFunctions;
+  readonly #functions: KernelFunctions;
   readonly #products: readonly WarpgroupProduct[];
   readonly #layout: WarpgroupLayout;
   readonly #checks: WarpgroupChecks;
@@ -140,7 +140,7 @@ class WarpgroupWriter {
   #end: number = workspace.operands;
 
   constructor(
-    functions: WarpFunctions,
+    functions: KernelFunctions,
     { products, layout }: WarpgroupBatch,
     checks: WarpgroupChecks,
   ) {

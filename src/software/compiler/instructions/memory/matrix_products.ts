@@ -118,7 +118,7 @@ function request(e: FunctionEmitter, plan: PlannedBatch): void {
 
 /** Returns the index of the function that computes a batch. */
 function functionOf(e: FunctionEmitter, { operations }: PlannedBatch): number {
-  return batchFunction(e.warpFunctions, operations, { hasShadows: e.shadows !== undefined });
+  return batchFunction(e.kernelFunctions, operations, { hasShadows: e.shadows !== undefined });
 }
 
 function answer(e: FunctionEmitter, plan: PlannedBatch): void {

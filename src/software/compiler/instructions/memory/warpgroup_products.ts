@@ -66,7 +66,7 @@ function loweringOf(
   const layoutOf = (i: ResolvedInstruction) => chosen ?? usualLayout(shapeOf(i));
   const functionOf = (e: FunctionEmitter, i: ResolvedInstruction) => {
     const products = [...earlier, i].map((each) => operandsOf(e, each).product);
-    return warpgroupFunction(e.warpFunctions, { products, layout: layoutOf(i) }, {
+    return warpgroupFunction(e.kernelFunctions, { products, layout: layoutOf(i) }, {
       hasShadows: e.shadows !== undefined,
       checksRaces: e.options.kernelChecks.has("race"),
     });

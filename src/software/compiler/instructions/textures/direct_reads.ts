@@ -15,7 +15,7 @@ import {
   textureTable,
 } from "../../../abi/textures.ts";
 import { helperIndex } from "../../helpers/helper_functions.ts";
-import { FunctionWriter, type WarpFunctions } from "../../tensor_cores/warp_functions.ts";
+import { FunctionWriter, type KernelFunctions } from "../../webassembly/kernel_functions.ts";
 import type { CodeWriter } from "../../webassembly/code_writer.ts";
 
 /** The parameters of the function. */
@@ -39,7 +39,7 @@ interface Dimension {
  * Returns the index of the function that reads a texture of two dimensions. Its parameters are the launch record, the
  * handle, the coordinates, and the place and the thread for a fault. The results are in the exchange afterwards.
  */
-export function directReadFunction(functions: WarpFunctions): number {
+export function directReadFunction(functions: KernelFunctions): number {
   return functions.indexOf("read a texture", () => new DirectRead().build());
 }
 

@@ -135,7 +135,7 @@ function callDirectRead(e: FunctionEmitter, operand: ResolvedOperand | undefined
   e.push(x, f32);
   e.push(y, f32);
   e.pushPlace({ operation: "read" });
-  e.code.call(directReadFunction(e.warpFunctions));
+  e.code.call(directReadFunction(e.kernelFunctions));
 }
 
 /** Emits code that stores the operands in the exchange, and calls the host function. */

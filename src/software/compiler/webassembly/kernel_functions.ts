@@ -4,12 +4,12 @@
  *
  * @module
  */
-import { CodeWriter } from "../webassembly/code_writer.ts";
-import type { FunctionDefinition } from "../webassembly/module_encoder.ts";
-import type { LocalType, ValueType } from "../webassembly/opcodes.ts";
+import { CodeWriter } from "./code_writer.ts";
+import type { FunctionDefinition } from "./module_encoder.ts";
+import type { LocalType, ValueType } from "./opcodes.ts";
 
 /** The functions that a kernel calls. They precede the kernel's own functions in the module. */
-export class WarpFunctions {
+export class KernelFunctions {
   readonly #first: number;
   readonly #definitions: (FunctionDefinition | undefined)[] = [];
   readonly #indices = new Map<string, number>();
@@ -20,7 +20,7 @@ export class WarpFunctions {
   }
 
   /** Returns the index of a function. `build` creates the function when it is first needed, and may need others. */
-  indexOf(name: string, build: (functions: WarpFunctions) => FunctionDefinition): number {
+  indexOf(name: string, build: (functions: KernelFunctions) => FunctionDefinition): number {
     const known = this.#indices.get(name);
     if (known !== undefined) return known;
     const place = this.#definitions.push(undefined) - 1;
