@@ -4,6 +4,7 @@ import { existsSync, readFileSync, statSync } from "node:fs";
 import process from "node:process";
 import { shimRefusal } from "../../ffi/native/shim/shim.ts";
 import { CudaError, Exporter, MemorySnapshot, open } from "../../mod.ts";
+import { heldMemory } from "../../src/memory/pools/memory_registry.ts";
 import { pickle } from "../../src/memory/snapshots/pickle.ts";
 import { startScript } from "../support/child_process.ts";
 import { testOnEachDriver } from "../support/drivers.ts";
@@ -222,6 +223,32 @@ test("a snapshot names the processes that hold memory", { skip }, () =>
     while (exporter.leases.length > 0) await new Promise((resolve) => setTimeout(resolve, 1));
     assertEquals(pool.snapshot().pools[0]!.allocations[0]!.holders, []);
   }));
+
+test("a snapshot finds the holders of many allocations, and of parts of each", () => {
+  using cuda = open({ driver: "software" });
+  using pool = cuda.device(0).createPool();
+  using buffers = new DisposableStack();
+  const addresses = Array.from({ length: 300 }, () => buffers.use(pool.allocate(4096)).address);
+  const held = [0, 1024].flatMap((byteOffset) =>
+    addresses.map((address, index) => {
+      const range = { address: address + BigInt(byteOffset), byteLength: 512 };
+      return { pool, pid: index + 1, offer: "part", since: 7, range };
+    })
+  );
+  const elsewhere = [{ ...held[0]!, pool: {} }, { ...held[0]!, range: { address: 1n, byteLength: 1 } }];
+  const list = () => [...elsewhere, ...held, { ...held[0]!, range: { address: 2n ** 62n, byteLength: 1 } }];
+  heldMemory.add(list);
+  try {
+    const { allocations } = pool.snapshot().pools[0]!;
+    assertEquals(allocations.length, 300);
+    for (const { address, holders } of allocations) {
+      const holder = { pid: addresses.indexOf(address) + 1, offer: "part", since: 7, byteLength: 512 };
+      assertEquals(holders, [{ ...holder, byteOffset: 0 }, { ...holder, byteOffset: 1024 }]);
+    }
+  } finally {
+    heldMemory.delete(list);
+  }
+});
 
 test("a picture is well-formed, whatever is in it", () => {
   const allocations = Array.from({ length: 100 }, (_, index) => ({

@@ -4,7 +4,7 @@ import { FreedStreams, synchronizeSoonIdle } from "../freed_streams.ts";
 import type { DeviceBuffer } from "../device_buffer.ts";
 import type { MemoryPool } from "./memory_pool.ts";
 import { describeOutOfMemoryFile } from "../snapshots/out_of_memory_file.ts";
-import type { BlockSnapshot, PoolSnapshot } from "../snapshots/memory_snapshot.ts";
+import type { AllocationHolder, BlockSnapshot, PoolSnapshot } from "../snapshots/memory_snapshot.ts";
 import type { CacheMemory, HeldMemory, MemoryRegistry } from "./memory_registry.ts";
 import {
   describeHolders,
@@ -379,24 +379,30 @@ export class PoolMemory {
     for (const cache of this.#registry.cachesOf(this.#pool, { onDevice: false })) {
       for (const { address, blocks } of cache.slabBlocks()) slabs.set(address, blocks);
     }
-    const held = heldMemory.filter(({ pool }) => pool === this.#pool);
     const allocations = Array.from(this.contents.allocations(), ({ at: address, byteLength, isKept, stack }) => {
       const blocks = slabs.get(address);
       const state = blocks !== undefined ? "slab" : isKept ? "held" : "buffer";
-      const holders = held.flatMap(({ range, pid, offer, since }) => {
-        const byteOffset = range === undefined ? -1 : Number(range.address - address);
-        if (range === undefined || byteOffset < 0 || byteOffset >= byteLength) return [];
-        return [{ pid, offer, since, byteOffset, byteLength: range.byteLength }];
-      });
+      const holders: AllocationHolder[] = [];
       return { address, byteLength, state, holders, ...blocks && { blocks }, ...stack && { stack } } as const;
-    });
+    }).sort(byAddress);
+    const held = heldMemory.filter(({ pool }) => pool === this.#pool);
+    const parts = held.flatMap(({ range, pid, offer, since }) => range ? [{ ...range, pid, offer, since }] : []);
+    // There may be thousands of both, so both are passed through in the order of their addresses.
+    let last = -1;
+    for (const { address, ...holder } of parts.sort(byAddress)) {
+      while (last + 1 < allocations.length && allocations[last + 1]!.address <= address) last++;
+      const allocation = allocations[last];
+      if (allocation === undefined) continue;
+      const byteOffset = Number(address - allocation.address);
+      if (byteOffset < allocation.byteLength) allocation.holders.push({ ...holder, byteOffset });
+    }
     return {
       name: this.name,
       device: this.device?.ordinal,
       reserved: this.#reserved(),
       used: this.contents.byteLength,
       holders: held.filter(({ range }) => range === undefined).map(({ pid, offer, since }) => ({ pid, offer, since })),
-      allocations: allocations.sort((a, b) => a.address < b.address ? -1 : 1),
+      allocations,
     };
   }
 
@@ -490,4 +496,8 @@ function refuseManaged(capture: unknown): void {
     "cudaMallocFromPoolAsync",
     "the memory of a graph is not managed",
   );
+}
+
+function byAddress(a: { readonly address: bigint }, b: { readonly address: bigint }): number {
+  return a.address < b.address ? -1 : Number(a.address > b.address);
 }
