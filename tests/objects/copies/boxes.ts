@@ -156,6 +156,15 @@ const replaced: readonly ProbedBox[] = [
   },
 ];
 
+/** The same, with fields that are set in global memory. */
+const replacedInGlobal: readonly ProbedBox[] = [
+  ["global_address 1024"],
+  ["box_dim 0 8", "global_dim 0 20"],
+  ["global_stride 0 256", "element_stride 1 2"],
+  ["elemtype 2", "swizzle_mode 2", "box_dim 0 16", "box_dim 1 2"],
+  ["rank 2", "interleave_layout 1", "fill_mode 0"],
+].map((replaced) => ({ ...whole, replaced, isInGlobal: true }));
+
 /** Dimensions whose elements are at one place. */
 const withoutStride: readonly ProbedBox[] = [
   { shape: [24, 20], strides: [0], box: [16, 4], at: [8, 3] },
@@ -172,6 +181,7 @@ export const probedBoxes: Readonly<Record<string, readonly ProbedBox[]>> = {
   "slices": slices,
   "stored box": stored,
   "replaced field": replaced,
+  "field in global memory": replacedInGlobal,
   "stride of 0": withoutStride,
   "random box": randomBoxes(48),
 };

@@ -26,6 +26,8 @@ export interface ProbedBox {
   };
   /** Fields that the kernel sets in the tensor map before the copy, and their values. */
   readonly replaced?: readonly string[];
+  /** Whether the kernel sets the fields in global memory. Default: in shared memory. */
+  readonly isInGlobal?: true;
   /** Whether the kernel stores a box. Default: it loads one. */
   readonly isStore?: true;
   /** The operation by which the kernel reduces a box that it would store. Default: none. */
@@ -41,7 +43,7 @@ const freshWord = 0xcccc;
 
 /** Copies a box, and returns the 16-bit numbers that the copy has written, in runs of 4. */
 export function probe(gpu: CudaDevice, box: ProbedBox): string {
-  const { replaced = [], at, pixels, isStore = false, operation } = box;
+  const { replaced = [], isInGlobal = false, at, pixels, isStore = false, operation } = box;
   const pool = gpu.createPool();
   const memory = pool.allocate(memoryBytes);
   const numbers = Uint16Array.from({ length: memoryBytes / 2 }, (_, index) => isStore ? freshWord : index);
@@ -49,7 +51,7 @@ export function probe(gpu: CudaDevice, box: ProbedBox): string {
   const out = pool.allocate(shownBytes);
   out.copyFrom(numbers.slice(0, shownBytes / 2));
   const module = gpu.loadModule(
-    kernelOf({ dimensions: at.length, offsets: pixels?.offsets.length, replaced, isStore, operation }),
+    kernelOf({ dimensions: at.length, offsets: pixels?.offsets.length, replaced, isInGlobal, isStore, operation }),
   );
   module.kernel("test").launch(
     { grid: 1, block: 32 },
@@ -115,10 +117,11 @@ function list(count: number, name: (index: number) => string): string[] {
  * A kernel whose first lane copies a box. It does not know how many bytes come, so it waits for a time. With replaced
  * fields, the tensor map is made in shared memory, and copied to \`made\`.
  */
-function kernelOf({ dimensions, offsets, replaced, isStore, operation }: {
+function kernelOf({ dimensions, offsets, replaced, isInGlobal, isStore, operation }: {
   dimensions: number;
   offsets: number | undefined;
   replaced: readonly string[];
+  isInGlobal: boolean;
   isStore: boolean;
   operation: string | undefined;
 }): string {
@@ -155,14 +158,19 @@ STORE:
       ? `mov.u64 %rd6, ${values[1]};`
       : "";
     const index = values.length > 1 ? `${values[0]}, ` : "";
-    return `${set} @!%p2 tensormap.replace.tile.${name}.shared::cta.b1024.${type} [built], ${index}${value};`;
+    const place = isInGlobal ? "global.b1024." + type + " [%rd3]" : `shared::cta.b1024.${type} [built]`;
+    return `${set} @!%p2 tensormap.replace.tile.${name}.${place}, ${index}${value};`;
   });
+  const publish = isInGlobal
+    ? "fence.proxy.tensormap::generic.release.gpu;"
+    : "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%rd3], [built], 128;";
   const build = replaced.length === 0 ? "" : `
-  shl.b32 %r3, %r0, 2; cvt.u64.u32 %rd4, %r3; add.u64 %rd4, %rd2, %rd4; ld.u32 %r4, [%rd4];
-  mov.u32 %r5, built; add.u32 %r5, %r5, %r3; st.shared.u32 [%r5], %r4; bar.warp.sync -1;
+  shl.b32 %r3, %r0, 2; cvt.u64.u32 %rd4, %r3; add.u64 %rd5, %rd2, %rd4; ld.u32 %r4, [%rd5];
+  mov.u32 %r5, built; add.u32 %r5, %r5, %r3; st.shared.u32 [%r5], %r4; add.u64 %rd5, %rd3, %rd4; st.global.u32 [%rd5], %r4;
+  bar.warp.sync -1;
   ${fields.join("\n  ")}
   bar.warp.sync -1;
-  tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%rd3], [built], 128;
+  ${publish}
   mov.u64 %rd2, %rd3; fence.proxy.tensormap::generic.acquire.gpu [%rd2], 128;`;
   return `.version 8.6
 .target sm_90a
