@@ -57,7 +57,7 @@ const recordedSamples = (): RecordedSamples =>
 
 testOnEachDriver("anisotropic filtering gives texels the weights that an H200 does, within 2/256", async (cuda) => {
   let same = 0, count = 0;
-  for (const { reads, ...texture } of recordedSamples().footprints) {
+  for (const { reads, ...texture } of someOf(recordedSamples().footprints, 3)) {
     const expected = reads.flatMap(([, , , , , , texels]) => texels.filter((_, index) => index % 3 === 2));
     const found = await readFootprints(
       cuda.device(0),

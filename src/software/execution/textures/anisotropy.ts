@@ -74,10 +74,10 @@ export function samplesFor(ratio: number, weight: number): Samples {
   const inner = octave < 3 ? power : octave === 3 ? power >> 1 : 64;
   const side = octave === 1 ? 256 : 512;
   const count = Math.ceil(side / inner);
-  const scaled = inner * weight + 128 >> 8;
-  const weights = Array<number>(count).fill(scaled);
-  // The outermost samples have what is left.
-  weights[count - 1] = side / 256 * weight - scaled * (count - 1);
+  // Sums of weights are rounded, and the outermost sample has what is left.
+  const sums = Array.from({ length: count + 1 }, (_, index) => inner * index * weight + 128 >> 8);
+  sums[count] = side / 256 * weight;
+  const weights = sums.slice(1).map((sum, index) => sum - sums[index]!);
   return { distances: weights.map((_, index) => 2 * index + 1), weights, scale: octave === 1 ? 2 : 1 };
 }
 
