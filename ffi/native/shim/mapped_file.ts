@@ -78,7 +78,7 @@ function statusAt(path: string): DescriptorStatus | undefined {
   try {
     fd = openPath(path);
   } catch {
-    // Whoever creates a file there learns why.
+    // Creating a file there reports why.
     return undefined;
   }
   try {
