@@ -151,7 +151,6 @@ function overridingCalls(driver: Driver, recorder: TraceRecorder, times: WorkTim
     },
     close(options) {
       times?.close();
-      recorder.instant(recorder.kind({ name: "close", values: [] }));
       driver.close(options);
     },
   };

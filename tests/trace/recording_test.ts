@@ -172,6 +172,22 @@ test(
     }),
 );
 
+test("Workers have traces of their own, which stay when they end", { skip }, () =>
+  inFolder(async (folder) => {
+    await using child = startScript("children/open_in_threads.ts", ["main", "worker", "worker"], {
+      env: { REQUESTED: "1", POOLPASS_TRACE: `${folder}/%p.trace`, NODE_NO_WARNINGS: "1" },
+      permissions: ["--allow-ffi", "--allow-read", "--allow-env"],
+    });
+    assertEquals([await child.ended, await child.errors()], [0, ""]);
+    const traces = readdirSync(folder).map((name) => read(`${folder}/${name}`));
+    assertEquals(traces.map(({ process }) => process.pid), [child.pid, child.pid, child.pid]);
+    assertEquals(new Set(traces.map(({ process }) => process.thread)).size, 3);
+    for (const trace of traces) {
+      assertMatch(trace.file, /\.trace$/);
+      assertEquals(names(trace).filter((name) => name === "close").length, 2);
+    }
+  }));
+
 test("the trace of a process that was killed at any time is complete", { skip }, () =>
   inFolder(async (folder) => {
     for (let round = 0; round < (isLong ? 200 : 4); round++) {

@@ -3,15 +3,33 @@
  *
  * @module
  */
+import { dlopen, foreignBuffer, type NativeFunctions } from "../host.ts";
 import { closeDescriptor, describeDescriptor, type DescriptorStatus, openPath } from "./descriptors.ts";
 import { createFile, linkFile, openOwnFile, removeFile, reserveRange } from "./folder_files.ts";
-import { isRangeLocked, lockRange, mapShared } from "./memory_files.ts";
+import { isRangeLocked, lockRange } from "./memory_files.ts";
 
-/** The size of the units of WebAssembly memory in bytes. */
-const unit = 65_536;
+const symbols = {
+  mmap: {
+    parameters: [
+      "u64", // void *addr
+      "u64", // size_t length
+      "i32", // int prot
+      "i32", // int flags
+      "i32", // int fd
+      "i64", // off_t offset
+    ],
+    result: "u64",
+  },
+} as const;
+/** `PROT_READ | PROT_WRITE`, and `MAP_SHARED`. */
+const [readAndWrite, shared] = [3, 1];
+/** What `mmap` returns if it fails. */
+const failed = 2n ** 64n - 1n;
+
+let libc: NativeFunctions<typeof symbols> | undefined;
 
 /**
- * Creates a file of at least `byteLength` zero bytes that only this user can open, and maps it until the process ends.
+ * Creates a file of `byteLength` zero bytes that only this user can open, and maps it until the process ends.
  * What is written to the returned bytes stays in the file if the process is killed. The storage is reserved, so a file
  * system that is full later cannot end the process.
  *
@@ -23,26 +41,31 @@ const unit = 65_536;
  */
 export function createMappedFile(paths: readonly string[], byteLength: number): Uint8Array<ArrayBuffer> {
   checkType(statusAt(paths[0]!)?.type);
-  const size = Math.ceil(byteLength / unit) * unit;
   const temporary = `${paths[0]}.${crypto.randomUUID()}`;
   const fd = createFile(temporary);
   try {
-    reserveRange(fd, { offset: 0, byteLength: size });
+    reserveRange(fd, { offset: 0, byteLength });
     // The lock shows that the file is in use. It ends with the process, even if that is killed.
-    lockRange(fd, { offset: 0, byteLength: size });
-    const memory = new WebAssembly.Memory({ initial: size / unit, maximum: size / unit });
-    const bytes = new Uint8Array(memory.buffer);
-    mapShared(bytes, fd, { at: 0, offset: 0, byteLength: size });
+    lockRange(fd, { offset: 0, byteLength });
+    const bytes = mapFile(fd, byteLength);
     if (!paths.some((path) => isFree(path) && linkFile(temporary, path))) {
       throw new Error(`running processes use ${paths.join(", ")}, or these are no files of this user`);
     }
-    return bytes.subarray(0, byteLength) as Uint8Array<ArrayBuffer>;
+    return bytes;
   } catch (error) {
     closeDescriptor(fd);
     throw error;
   } finally {
     removeFile(temporary);
   }
+}
+
+/** Maps a file. The engine does not own the memory: some write into what they release when a Worker ends. */
+function mapFile(fd: number, byteLength: number): Uint8Array<ArrayBuffer> {
+  libc ??= dlopen("libc.so.6", symbols).symbols as NativeFunctions<typeof symbols>;
+  const address = libc.mmap(0n, BigInt(byteLength), readAndWrite, shared, fd, 0n);
+  if (address === failed) throw new Error(`there are no addresses for its ${byteLength} bytes`);
+  return new Uint8Array(foreignBuffer(address, byteLength));
 }
 
 /** Refuses what is neither a file nor a link: who names it does not expect a file beside it. */
