@@ -3,7 +3,7 @@ import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { shimRefusal } from "../../ffi/native/shim/shim.ts";
 import { joinTraces } from "../../src/trace/joined_trace.ts";
 import { encodePerfetto } from "../../src/trace/perfetto.ts";
-import { readTrace, type Trace } from "../../src/trace/read_trace.ts";
+import { readTrace } from "../../src/trace/read_trace.ts";
 import { headerPlaces, recordByteLength, recordPlaces } from "../../src/trace/trace_format.ts";
 import { startScript } from "../support/child_process.ts";
 import { inFolder } from "../support/folders.ts";
@@ -15,23 +15,42 @@ const skip = shimRefusal();
 const frames = 12;
 const consumers = 2;
 
-/** Sends frames to two other processes, each of which records a trace in `folder`. */
-async function recordFrames(folder: string): Promise<void> {
-  const env = { POOLPASS_DRIVER: "software", POOLPASS_TRACE: `${folder}/%p.trace`, NODE_NO_WARNINGS: "1" };
-  const start = (name: string, args: readonly string[]) =>
-    startScript(`../examples/${name}.ts`, [`${folder}/frames.sock`, ...args], {
-      env,
-      permissions: ["--allow-ffi", "--allow-env"],
+let recorded: Promise<ReadonlyMap<string, Uint8Array<ArrayBuffer>>> | undefined;
+
+/** Returns the traces of a process and of two others to which it sends frames, by the names of their files. */
+function recordedFrames(): Promise<ReadonlyMap<string, Uint8Array<ArrayBuffer>>> {
+  return recorded ??= inFolder(async (folder) => {
+    const env = {
+      POOLPASS_DRIVER: "software",
+      POOLPASS_TRACE: `${folder}/%p.trace`,
+      POOLPASS_TRACE_EVENTS: "4096",
+      NODE_NO_WARNINGS: "1",
+    };
+    const start = (name: string, args: readonly string[]) =>
+      startScript(`../examples/${name}.ts`, [`${folder}/frames.sock`, ...args], {
+        env,
+        permissions: ["--allow-ffi", "--allow-env"],
+      });
+    await using producer = start("frame_producer", [`--consumers=${consumers}`, `--frames=${frames}`, "--bytes=4096"]);
+    while (!existsSync(`${folder}/frames.sock`)) await new Promise((resolve) => setImmediate(resolve));
+    await using readers = new AsyncDisposableStack();
+    const ends = Array.from({ length: consumers }, () => {
+      const reader = start("frame_consumer", []);
+      readers.use(reader);
+      return reader;
     });
-  await using producer = start("frame_producer", [`--consumers=${consumers}`, `--frames=${frames}`, "--bytes=4096"]);
-  while (!existsSync(`${folder}/frames.sock`)) await new Promise((resolve) => setImmediate(resolve));
-  await using readers = new AsyncDisposableStack();
-  const ends = Array.from({ length: consumers }, () => {
-    const reader = start("frame_consumer", []);
-    readers.use(reader);
-    return reader;
+    for (const child of [...ends, producer]) assertEquals(await child.ended, 0, await child.errors());
+    const names = readdirSync(folder).filter((name) => name.endsWith(".trace"));
+    return new Map(names.map((name) => [name, new Uint8Array(readFileSync(`${folder}/${name}`))]));
   });
-  for (const child of [...ends, producer]) assertEquals(await child.ended, 0, await child.errors());
+}
+
+/** Writes the traces to files in a folder. Returns their paths. */
+async function writeTraces(folder: string): Promise<string[]> {
+  return [...await recordedFrames()].map(([name, bytes]) => {
+    writeFileSync(`${folder}/${name}`, bytes);
+    return `${folder}/${name}`;
+  });
 }
 
 /** Moves all events of a trace file to a later time. */
@@ -60,8 +79,7 @@ test("the traces of a producer and two consumers are one trace, where each frame
   skip,
 }, () =>
   inFolder(async (folder) => {
-    await recordFrames(folder);
-    const files = readdirSync(folder).filter((name) => name.endsWith(".trace")).map((name) => `${folder}/${name}`);
+    const files = await writeTraces(folder);
     assertEquals(files.length, 1 + consumers);
     const output = `${folder}/frames.pftrace`;
     const { code, output: printed, errors } = await poolpass("trace", ...files, "-o", output);
@@ -125,25 +143,21 @@ test("slices of the same time are one within another, also if their duration is 
 test(
   "clocks that differ are found by messages that arrive before they were sent",
   { skip },
-  () =>
-    inFolder(async (folder) => {
-      await recordFrames(folder);
-      const read = (name: string, delay = 0): Trace => {
-        const bytes = new Uint8Array(readFileSync(`${folder}/${name}`));
-        if (delay > 0) delayRecords(bytes, delay);
-        return readTrace(name, bytes);
-      };
-      const traces = readdirSync(folder).filter((name) => name.endsWith(".trace")).map((name) => read(name));
-      assertEquals(joinTraces(traces).mistakes, []);
-      const [producer, ...others] = traces.toSorted((a, b) =>
-        Number(b.process.program.includes("producer")) - Number(a.process.program.includes("producer"))
-      );
-      const { mistakes } = joinTraces([read(producer!.file, 60e9), ...others]);
-      assertEquals(mistakes.length, consumers);
-      for (const mistake of mistakes) {
-        assertMatch(mistake, /^\d+ messages from \d+\.trace to \d+\.trace arrived before they were sent, by up to \d/);
-      }
-    }),
+  async () => {
+    const recorded = [...await recordedFrames()];
+    const traces = recorded.map(([name, bytes]) => readTrace(name, bytes));
+    assertEquals(joinTraces(traces).mistakes, []);
+    const [producer, ...others] = traces.toSorted((a, b) =>
+      Number(b.process.program.includes("producer")) - Number(a.process.program.includes("producer"))
+    );
+    const late = new Map(recorded).get(producer!.file)!.slice();
+    delayRecords(late, 60e9);
+    const { mistakes } = joinTraces([readTrace(producer!.file, late), ...others]);
+    assertEquals(mistakes.length, consumers);
+    for (const mistake of mistakes) {
+      assertMatch(mistake, /^\d+ messages from \d+\.trace to \d+\.trace arrived before they were sent, by up to \d/);
+    }
+  },
 );
 
 test(
@@ -151,8 +165,7 @@ test(
   { skip },
   () =>
     inFolder(async (folder) => {
-      await recordFrames(folder);
-      const files = readdirSync(folder).filter((name) => name.endsWith(".trace")).map((name) => `${folder}/${name}`);
+      const files = await writeTraces(folder);
       const output = `${folder}/frames.svg`;
       assertEquals((await poolpass("trace", ...files, "-o", output)).code, 0);
       const svg = readFileSync(output, "utf8");
