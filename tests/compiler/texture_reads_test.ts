@@ -59,19 +59,40 @@ ${way === "gangs" ? "" : lookup}
 `;
 }
 
+const fetchKernel = `.version 8.0
+.target sm_70
+.address_size 64
+.visible .entry fetch(.param .u64 out, .param .u64 in, .param .u64 texture) {
+  .reg .b64 %rd<6>; .reg .b32 %r<12>;
+  ld.param.u64 %rd1, [out]; ld.param.u64 %rd2, [in]; ld.param.u64 %rd3, [texture];
+  mov.u32 %r1, %tid.x;
+  mul.wide.u32 %rd4, %r1, 4; add.u64 %rd2, %rd2, %rd4;
+  mul.wide.u32 %rd4, %r1, 16; add.u64 %rd1, %rd1, %rd4;
+  ld.global.u32 %r2, [%rd2];
+  tex.1d.v4.u32.s32 {%r3, %r4, %r5, %r6}, [%rd3, {%r2}];
+  st.global.v4.b32 [%rd1], {%r3, %r4, %r5, %r6};
+  ret;
+}
+`;
+
 interface Texture
   extends Pick<ReferenceTexture, "format" | "channels" | "linear" | "normalized" | "normalizedCoordinates"> {
   readonly mode: ReferenceTexture["modes"][0];
   readonly codes: Uint8Array | Uint32Array;
+  /** Whether the texture is of linear memory. */
+  readonly isLinear?: boolean;
 }
 
 /** Writes a texture to memory and to its slot. */
-function place({ format, channels, linear, normalized, normalizedCoordinates, mode, codes }: Texture): void {
+function place(
+  { format, channels, linear, normalized, normalizedCoordinates, mode, codes, isLinear = false }: Texture,
+): void {
   const texels = allocate(codes.byteLength);
   texels.bytes.set(new Uint8Array(codes.buffer, codes.byteOffset, codes.byteLength));
   const address = ["wrap", "clamp", "mirror", "border"].indexOf(mode);
   const object: Partial<TextureObject> = {
-    dimensions: 2,
+    dimensions: isLinear ? 1 : 2,
+    isLinear: Number(isLinear),
     format: channelFormats.indexOf(format),
     channels,
     isNormalized: Number(normalized),
@@ -80,9 +101,16 @@ function place({ format, channels, linear, normalized, normalizedCoordinates, mo
     hasNormalizedCoordinates: Number(normalizedCoordinates),
     maxAnisotropy: 1,
     begin: texels.bytes.byteOffset,
-    ...{ width, height, depth: 1, layers: 1, levels: 1, visibleLayers: 1 },
+    ...{
+      width: isLinear ? codes.length / channels : width,
+      height: isLinear ? 1 : height,
+      depth: 1,
+      layers: 1,
+      levels: 1,
+      visibleLayers: 1,
+    },
   };
-  const absent = ["isSurface", "isLayered", "isCubemap", "isLinear", "isSrgb", "pitch", "firstLevel", "firstLayer"];
+  const absent = ["isSurface", "isLayered", "isCubemap", "isSrgb", "pitch", "firstLevel", "firstLayer"];
   slots.write(handle, { ...Object.fromEntries(absent.map((name) => [name, 0])), ...object } as TextureObject);
 }
 
@@ -150,6 +178,38 @@ test("compiled code reads textures of two dimensions as the reference does", () 
           assertEquals([...run(reads, way)], expected, `${JSON.stringify({ ...texture, codes: undefined })} ${way}`);
         }
       }
+    }
+  }
+});
+
+test("compiled code fetches from linear memory as the reference does", () => {
+  const random = new Random(6);
+  const kinds = [["u32", false, 4], ["f32", false, 1], ["u8", true, 4], ["u8", false, 2], ["s32", false, 2]] as const;
+  for (const [format, normalized, channels] of kinds) {
+    const count = 50;
+    const codes = format === "u8"
+      ? Uint8Array.from({ length: count * channels }, () => random.below(256))
+      : Uint32Array.from({ length: count * channels }, () => random.next());
+    const texture: Texture = {
+      ...{ format, normalized, channels, codes, linear: false, mode: "clamp", normalizedCoordinates: false },
+      isLinear: true,
+    };
+    place(texture);
+    const indices = [-1, -(2 ** 31), count, 2 ** 31 - 1, ...Array.from({ length: 12 }, () => random.below(count))];
+    const level = { width: count, height: 1, depth: 1, codes };
+    const reference: ReferenceTexture = { ...texture, modes: ["clamp", "clamp", "clamp"], levels: [level] };
+    const expected = indices.flatMap((index) =>
+      referenceRead(reference, { geometry: "1d", coordinates: [index], fetch: true })
+    );
+    for (const gangWidth of [undefined, 4] as const) {
+      const [out, source] = [allocate(16 * indices.length), allocate(4 * indices.length)] as [Allocation, Allocation];
+      indices.forEach((index, at) => source.view.setInt32(4 * at, index, true));
+      load(fetchKernel, { gangWidth }).run("fetch", {
+        block: [indices.length, 1, 1],
+        parameters: [out.address, source.address, handle].map((value) => ({ type: "u64", value })),
+      });
+      const found = new Uint32Array(out.bytes.buffer, out.bytes.byteOffset, 4 * indices.length);
+      assertEquals([...found], expected, `${format} ${gangWidth}`);
     }
   }
 });

@@ -35,7 +35,7 @@ export const textureTable = { begin: 0x407_0000, byteLength: 0x40_0000, slotByte
  * it is 0: such textures are read by the host function.
  */
 export const directTexture = {
-  /** A `directRead`, or 0. */
+  /** A `directRead` for samples of two dimensions, or 0. */
   read: 320,
   /** Bits of `directFlags`. */
   flags: 324,
@@ -45,9 +45,11 @@ export const directTexture = {
   height: 336,
   rowBytes: 340,
   channels: 344,
+  /** A `directRead` for fetches from linear memory, or 0. */
+  fetch: 348,
 } as const;
 
-/** How compiled code reads a texture of two dimensions. Numbers from `linear` on are filtered. */
+/** How compiled code reads a texture. Numbers from `linear` on are filtered. */
 export const directReads = {
   words: 1,
   bytes: 2,

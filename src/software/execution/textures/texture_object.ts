@@ -140,6 +140,7 @@ export class TextureSlots {
   clear(handle: number): void {
     const slot = this.#slotOf(handle);
     this.#words[(slot + directTexture.read) / 4] = 0;
+    this.#words[(slot + directTexture.fetch) / 4] = 0;
     this.#words[slot / 4] = 0;
   }
 
@@ -158,6 +159,7 @@ function directTextureOf(object: TextureObject): Readonly<Record<keyof typeof di
     object.isSurface + object.isLayered + object.isCubemap + object.isLinear === 0;
   return {
     read: isPlain ? directReadOf(object) : 0,
+    fetch: object.isLinear === 1 && object.isSurface + object.isSrgb === 0 ? directReadOf(object) : 0,
     flags: (isNormalized ? directFlags.normalizedCoordinates : 0) | (clamps(addressX) ? directFlags.clampsX : 0) |
       (clamps(addressY) ? directFlags.clampsY : 0),
     begin,

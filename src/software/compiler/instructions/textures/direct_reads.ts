@@ -1,7 +1,7 @@
 /**
- * Reads of the most frequent textures by compiled code: those of two dimensions and one level, with 32-bit channels, or
- * with bytes, and coordinates whose texels lie within the texture or are limited to its edges. The results are the same
- * bits that the host function gives, which makes all other reads.
+ * Reads of the most frequent textures by compiled code: of those of two dimensions and one level, with 32-bit channels or
+ * bytes, and coordinates whose texels lie within the texture or are limited to its edges; and of such channels in linear
+ * memory. The results are the same bits that the host function gives, which makes all other reads.
  *
  * @module
  */
@@ -12,14 +12,16 @@ import {
   directTexture,
   encodeTextureOperation,
   exchangeWords,
+  type TextureOperation,
   textureTable,
 } from "../../../abi/textures.ts";
 import { helperIndex } from "../../helpers/helper_functions.ts";
 import { FunctionWriter, type KernelFunctions } from "../../webassembly/kernel_functions.ts";
 import type { CodeWriter } from "../../webassembly/code_writer.ts";
+import type { FunctionDefinition } from "../../webassembly/module_encoder.ts";
 
-/** The parameters of the function. */
-const [record, handle, x, y, place, thread] = [0, 1, 2, 3, 4, 5] as const;
+/** The parameters of the functions: the coordinates are followed by the place and the thread for a fault. */
+const [record, handle, x, y] = [0, 1, 2, 3] as const;
 
 /** What is between a number of 24 bits and one of 53: the bits that rounding drops. */
 const droppedBits = 29n;
@@ -27,6 +29,9 @@ const droppedBits = 29n;
 const leastTop = 40;
 /** Coordinates from here on are left to the host function, because 256 times as much may not fit in an integer. */
 const coordinateLimit = 2 ** 22;
+
+/** What the operations of both functions have in common. */
+const usual = { read: "sample", hasOffsets: false, channel: 0, results: "words" } as const;
 
 /** A dimension of a texture: where its coordinate is, its size, and whether indices are limited to the edges. */
 interface Dimension {
@@ -40,72 +45,117 @@ interface Dimension {
  * handle, the coordinates, and the place and the thread for a fault. The results are in the exchange afterwards.
  */
 export function directReadFunction(functions: KernelFunctions): number {
-  return functions.indexOf("read a texture", () => new DirectRead().build());
+  return functions.indexOf("read a texture", () => new DirectRead("f32", 2).sample());
+}
+
+/** Returns the index of the function that reads linear memory by a texture, like `directReadFunction`, at an index. */
+export function directFetchFunction(functions: KernelFunctions): number {
+  return functions.indexOf("fetch from a texture", () => new DirectRead("i32", 1).fetch());
 }
 
 class DirectRead {
-  readonly #f = new FunctionWriter(["i32", "i64", "f32", "f32", "i32", "i32"]);
-  readonly #code: CodeWriter = this.#f.code;
-  readonly #slot = this.#f.local();
-  readonly #flags = this.#f.local();
-  readonly #position = this.#f.local("f64");
-  readonly #index = this.#f.local();
-  readonly #channels = this.#f.local();
-  readonly #out = this.#f.local();
+  readonly #type: "f32" | "i32";
+  readonly #dimensions: number;
+  readonly #f: FunctionWriter;
+  readonly #slot: number;
+  readonly #flags: number;
+  readonly #position: number;
+  readonly #index: number;
+  readonly #channels: number;
+  readonly #out: number;
   /** For each dimension the index of the first texel and of the second one, and the weight of the latter. */
-  readonly #first = [this.#f.local(), this.#f.local()] as const;
-  readonly #second = [this.#f.local(), this.#f.local()] as const;
-  readonly #fractions = [this.#f.local(), this.#f.local()] as const;
+  readonly #first: readonly [number, number];
+  readonly #second: readonly [number, number];
+  readonly #fractions: readonly [number, number];
   /** The offsets of four texels, and their weights in 256ths. */
-  readonly #offsets = [0, 1, 2, 3].map(() => this.#f.local());
-  readonly #weights = [0, 1, 2, 3].map(() => this.#f.local());
-  readonly #codes = [0, 1, 2, 3].map(() => this.#f.local());
-  readonly #top = this.#f.local();
-  readonly #all = this.#f.local();
-  readonly #scale = this.#f.local("f64");
-  readonly #sum = this.#f.local("f64");
+  readonly #offsets: readonly number[];
+  readonly #weights: readonly number[];
+  readonly #codes: readonly number[];
+  readonly #top: number;
+  readonly #all: number;
+  readonly #scale: number;
+  readonly #sum: number;
 
-  build() {
+  constructor(type: "f32" | "i32", dimensions: 1 | 2) {
+    this.#type = type;
+    this.#dimensions = dimensions;
+    const coordinates = Array<"f32" | "i32">(dimensions).fill(type);
+    const f = this.#f = new FunctionWriter(["i32", "i64", ...coordinates, "i32", "i32"]);
+    [this.#slot, this.#flags, this.#index, this.#channels] = [f.local(), f.local(), f.local(), f.local()];
+    [this.#out, this.#top, this.#all] = [f.local(), f.local(), f.local()];
+    [this.#position, this.#scale, this.#sum] = [f.local("f64"), f.local("f64"), f.local("f64")];
+    const pair = () => [f.local(), f.local()] as const;
+    [this.#first, this.#second, this.#fractions] = [pair(), pair(), pair()];
+    const four = () => [...pair(), ...pair()];
+    [this.#offsets, this.#weights, this.#codes] = [four(), four(), four()];
+  }
+
+  get #code(): CodeWriter {
+    return this.#f.code;
+  }
+
+  /** Writes the function that reads a texture of two dimensions. */
+  sample(): FunctionDefinition {
     const code = this.#code;
-    // What this function does not read leaves the block, and is read by the host function.
-    code.block();
-    this.#findSlot();
-    code.get(record).i32(exchangeOffset + 4 * exchangeWords.data).ops("i32Add").tee(this.#out);
-    code.i64(0n).memory("i64Store").get(this.#out).i64(0n).memory("i64Store", 8);
-    this.#load("channels").set(this.#channels);
+    this.#begin("read");
     this.#load("read").i32(directReads.linear).ops("i32LtU").if();
     this.#readNearest();
     code.else();
     this.#readLinear();
     code.end().ops("return").end();
-    this.#callHost();
+    this.#callHost({ ...usual, geometry: "2d", isFetch: false });
     return this.#f.finish();
+  }
+
+  /** Writes the function that reads linear memory. */
+  fetch(): FunctionDefinition {
+    const code = this.#code;
+    this.#begin("fetch");
+    // There are zeros outside.
+    code.get(x);
+    this.#load("width").ops("i32GeU").if().ops("return").end();
+    this.#readTexel("fetch", () => this.#load("begin"), x);
+    code.ops("return").end();
+    this.#callHost({ ...usual, geometry: "1d", isFetch: true });
+    return this.#f.finish();
+  }
+
+  /**
+   * Writes code that finds the texture, and sets the results to 0. What the function does not read leaves a block that
+   * begins here, and is read by the host function.
+   */
+  #begin(read: "read" | "fetch"): void {
+    const code = this.#code;
+    code.block();
+    this.#findSlot(read);
+    code.get(record).i32(exchangeOffset + 4 * exchangeWords.data).ops("i32Add").tee(this.#out);
+    code.i64(0n).memory("i64Store").get(this.#out).i64(0n).memory("i64Store", 8);
+    this.#load("channels").set(this.#channels);
   }
 
   #load(name: keyof typeof directTexture): CodeWriter {
     return this.#code.get(this.#slot).memory("i32Load", directTexture[name]);
   }
 
-  #findSlot(): void {
+  #findSlot(read: "read" | "fetch"): void {
     const code = this.#code;
     const { begin, byteLength, slotByteLength } = textureTable;
     code.get(handle).ops("i32WrapI64").i32(byteLength / slotByteLength - 1).ops("i32And").i32(slotByteLength);
     code.ops("i32Mul").i32(begin).ops("i32Add").tee(this.#slot);
     code.memory("i32Load").ops("i64ExtendI32U").get(handle).ops("i64Ne").brIf(0);
-    this.#load("read").ops("i32Eqz").brIf(0);
+    this.#load(read).ops("i32Eqz").brIf(0);
     this.#load("flags").set(this.#flags);
   }
 
-  #callHost(): void {
+  #callHost(operation: TextureOperation): void {
     const code = this.#code;
-    const operation = encodeTextureOperation({
-      ...{ geometry: "2d", read: "sample", isFetch: false, hasOffsets: false, channel: 0, results: "words" },
-    });
     code.get(record).get(handle).memory("i64Store", exchangeOffset + 4 * exchangeWords.handle);
-    code.get(record).get(x).memory("f32Store", exchangeOffset + 4 * exchangeWords.coordinates);
-    code.get(record).get(y).memory("f32Store", exchangeOffset + 4 * exchangeWords.coordinates + 4);
-    code.get(record).i32(exchangeOffset).ops("i32Add").i32(operation).get(place).get(thread);
-    code.call(helperIndex("readTexture"));
+    for (let index = 0; index < this.#dimensions; index++) {
+      const at = exchangeOffset + 4 * (exchangeWords.coordinates + index);
+      code.get(record).get(x + index).memory(this.#type === "f32" ? "f32Store" : "i32Store", at);
+    }
+    code.get(record).i32(exchangeOffset).ops("i32Add").i32(encodeTextureOperation(operation));
+    code.get(x + this.#dimensions).get(x + this.#dimensions + 1).call(helperIndex("readTexture"));
   }
 
   /**
@@ -149,7 +199,7 @@ class DirectRead {
   }
 
   #readNearest(): void {
-    const code = this.#code, offset = this.#offsets[0]!;
+    const code = this.#code;
     dimensions.forEach((dimension, number) => {
       this.#locate(dimension, 1);
       code.get(this.#position).ops("f64Floor", "i32TruncSatF64S").tee(this.#index);
@@ -158,18 +208,24 @@ class DirectRead {
       code.end().get(this.#index).set(this.#first[number]!);
     });
     const [column, row] = this.#first;
-    this.#load("read").i32(directReads.words).ops("i32Eq").if();
-    this.#pushRow(row).get(column).get(this.#channels).ops("i32Mul").i32(2).ops("i32Shl", "i32Add").set(offset);
+    this.#readTexel("read", () => this.#pushRow(row), column);
+  }
+
+  /** Writes code that stores the channels of a texel without a filter. */
+  #readTexel(read: "read" | "fetch", pushRow: () => CodeWriter, column: number): void {
+    const code = this.#code, offset = this.#offsets[0]!;
+    this.#load(read).i32(directReads.words).ops("i32Eq").if();
+    pushRow().get(column).get(this.#channels).ops("i32Mul").i32(2).ops("i32Shl", "i32Add").set(offset);
     this.#forEachChannel({ bytes: 4, offsets: [offset] }, () => {
       code.get(this.#out).get(offset).memory("i32Load").memory("i32Store");
     });
     code.else();
-    this.#pushRow(row).get(column).get(this.#channels).ops("i32Mul", "i32Add").set(offset);
+    pushRow().get(column).get(this.#channels).ops("i32Mul", "i32Add").set(offset);
     this.#forEachChannel({ bytes: 1, offsets: [offset] }, () => {
       code.get(this.#out);
       code.get(offset).memory("i32Load8U").ops("f64ConvertI32U").f64(255).ops("f64Div", "f32DemoteF64");
       code.ops("i32ReinterpretF32").get(offset).memory("i32Load8U");
-      this.#load("read").i32(directReads.normalizedBytes).ops("i32Eq", "select").memory("i32Store");
+      this.#load(read).i32(directReads.normalizedBytes).ops("i32Eq", "select").memory("i32Store");
     });
     code.end();
   }

@@ -13,8 +13,9 @@ import { type ScalarType, typeNamed } from "../../../../ptx/instructions/scalar_
 import { exchangeOffset } from "../../../abi/launch_record.ts";
 import { encodeTextureOperation, exchangeWords, type Geometry, type TextureRead } from "../../../abi/textures.ts";
 import type { FunctionEmitter } from "../../codegen/function_emitter.ts";
+import type { KernelFunctions } from "../../webassembly/kernel_functions.ts";
 import type { Emit } from "../instruction_form.ts";
-import { directReadFunction } from "./direct_reads.ts";
+import { directFetchFunction, directReadFunction } from "./direct_reads.ts";
 import { loadOp, storeOp } from "../memory/memory_instructions.ts";
 
 const s32 = typeNamed("s32"), u32 = typeNamed("u32"), u64 = typeNamed("u64"), f32 = typeNamed("f32");
@@ -108,7 +109,8 @@ export function readTexture(read: TextureRead): Emit {
     const length = arePairs ? 2 : 4;
     const elements = vectorParts(vector);
     if (elements.length !== length) e.fail(`it needs a vector of ${length} registers`);
-    if (isDirect(e, i, read)) callDirectRead(e, i.operands[1]);
+    const direct = directFunctionFor(e, i, read);
+    if (direct !== undefined) callDirectRead(e, i, direct);
     else callHostRead(e, i, { read, geometry, arePairs });
     // 16-bit floats are in the lower halves of words.
     const type = i.type.bits === 16 ? u32 : i.type;
@@ -120,22 +122,35 @@ export function readTexture(read: TextureRead): Emit {
   };
 }
 
-/** Whether compiled code may make a read itself. The check for races needs to know the texels that are read. */
-function isDirect(e: FunctionEmitter, { choices, operands, type, sourceType }: ResolvedInstruction, read: TextureRead) {
-  return read === "sample" && choices.get("geometry") === "2d" && operands.length === 2 && type.bits === 32 &&
-    type.name !== "f16x2" && sourceType.name === "f32" && !e.options.kernelChecks.has("race");
+/**
+ * Returns the function with which compiled code may make a read itself. Undefined if there is none. The check for races
+ * needs to know the texels that are read.
+ */
+function directFunctionFor(
+  e: FunctionEmitter,
+  { choices, operands, type, sourceType }: ResolvedInstruction,
+  read: TextureRead,
+): ((functions: KernelFunctions) => number) | undefined {
+  const isUsual = read === "sample" && operands.length === 2 && type.bits === 32 && type.name !== "f16x2";
+  if (!isUsual || e.options.kernelChecks.has("race")) return undefined;
+  if (sourceType.name === "f32") return choices.get("geometry") === "2d" ? directReadFunction : undefined;
+  return choices.get("geometry") === "1d" ? directFetchFunction : undefined;
 }
 
-/** Emits a call of the function that reads the textures that it can read, and calls the host function for others. */
-function callDirectRead(e: FunctionEmitter, operand: ResolvedOperand | undefined): void {
-  const { handle, coordinates: [x, y, ...others] } = texturePlaceOf(e, operand);
-  if (x === undefined || y === undefined || others.length > 0) e.fail("it needs 2 coordinates");
+/** Emits a call of a function that reads the textures that it can read, and calls the host function for others. */
+function callDirectRead(
+  e: FunctionEmitter,
+  { operands: [, operand], sourceType }: ResolvedInstruction,
+  indexIn: (functions: KernelFunctions) => number,
+): void {
+  const { handle, coordinates } = texturePlaceOf(e, operand);
+  const count = sourceType.name === "f32" ? 2 : 1;
+  if (coordinates.length !== count) e.fail(`it needs ${count} coordinate${count === 1 ? "" : "s"}`);
   e.getLaunchRecord();
   e.push(handle, u64);
-  e.push(x, f32);
-  e.push(y, f32);
+  for (const coordinate of coordinates) e.push(coordinate, sourceType);
   e.pushPlace({ operation: "read" });
-  e.code.call(directReadFunction(e.kernelFunctions));
+  e.code.call(indexIn(e.kernelFunctions));
 }
 
 /** Emits code that stores the operands in the exchange, and calls the host function. */
