@@ -65,10 +65,13 @@ class Flows implements HeldFlows {
 
   #findMessages(traces: readonly Trace[]): void {
     const sent = new Map<string, MessageEnd>();
+    const divided = processesWithSeveralSenders(traces);
     for (const trace of traces) {
+      if (divided.has(trace.process.pid)) continue;
       for (const event of trace.events) {
-        if (!event.name.startsWith("send ")) continue;
-        sent.set(keyOf(trace.process.pid, event.value("peer") ?? 0, event), { trace, event });
+        const peer = event.value("peer") ?? 0;
+        if (!event.name.startsWith("send ") || divided.has(peer)) continue;
+        sent.set(keyOf(trace.process.pid, peer, event), { trace, event });
       }
     }
     const early = new Map<string, { count: number; most: number }>();
@@ -130,6 +133,16 @@ class Flows implements HeldFlows {
       if (publication !== undefined) this.connect(publication, event);
     }
   }
+}
+
+/**
+ * Returns the processes of which several threads have sent messages. Each thread counts its own connections, so nobody
+ * knows which of them another process means.
+ */
+function processesWithSeveralSenders(traces: readonly Trace[]): ReadonlySet<number> {
+  const senders = traces.filter(({ events }) => events.some(({ name }) => name.startsWith("send ")));
+  const pids = senders.map(({ process }) => process.pid);
+  return new Set(pids.filter((pid, index) => pids.indexOf(pid) !== index));
 }
 
 function keyOf(sender: number, receiver: number, event: TraceEvent): string {
