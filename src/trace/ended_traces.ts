@@ -30,7 +30,7 @@ export function endedTraces(traces: readonly Trace[]): EndedTrace[] {
   const ends = traces.map(({ events }) => endOf(events));
   const last = ends.reduce((last, end) => Math.max(last, end), 0);
   return traces.map((trace, index) => {
-    const isClosed = trace.events.some(({ name }) => name === "close");
+    const isClosed = hasClosed(trace.events);
     const own = ends[index]!;
     // A connection also ends when the other process closes it, and goes on with other work.
     const noticed = isClosed ? [] : (losses.get(trace.process.pid) ?? []).filter(({ begin }) => begin >= own);
@@ -38,6 +38,16 @@ export function endedTraces(traces: readonly Trace[]): EndedTrace[] {
     const events = trace.events.map((event) => event.hasEnded ? event : event.endingAt(end));
     return { ...trace, events, last: own, end, noticed, isClosed };
   });
+}
+
+/**
+ * Returns whether a process has closed CUDA and not used it afterwards: another `Cuda` object may be open. Messages,
+ * releases of entries and the ends of ranges may follow.
+ */
+function hasClosed(events: readonly TraceEvent[]): boolean {
+  const mayFollow = (event: TraceEvent) =>
+    event.name === "range" || event.value("peer") !== undefined || event.value("entry") !== undefined;
+  return events.findLast((event) => !mayFollow(event))?.name === "close";
 }
 
 /** Returns the time of the last of some events. */

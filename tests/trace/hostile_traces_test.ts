@@ -2,6 +2,7 @@ import { assert, assertEquals, assertThrows } from "@std/assert";
 import { writeFileSync } from "node:fs";
 import { test } from "node:test";
 import { headerPlaces, nameType, recordByteLength } from "../../src/trace/trace_format.ts";
+import { endedTraces } from "../../src/trace/ended_traces.ts";
 import { joinTraces } from "../../src/trace/joined_trace.ts";
 import { encodePerfetto } from "../../src/trace/perfetto.ts";
 import { drawTrace } from "../../src/trace/trace_picture.ts";
@@ -223,4 +224,17 @@ test("an event that has not ended is read as such, and ends where it was written
   assert(!recorder.finish(number, begin, false));
   const { events } = readTrace("t", bytes);
   assertEquals(events.map(({ name, duration }) => [name, duration]), Array(length).fill(["call", 0]));
+});
+
+test("a process that has closed a Cuda object and used another one has not closed CUDA", () => {
+  const isClosed = (...names: string[]): boolean => {
+    const { recorder, bytes } = recorderOf();
+    for (const name of names) {
+      recorder.instant(recorder.kind({ name, values: name.startsWith("send ") ? ["peer"] : ["address"] }));
+    }
+    return endedTraces([readTrace("t", bytes)])[0]!.isClosed;
+  };
+  assert(isClosed("freeAsync", "close", "send goodbye", "range"));
+  assert(!isClosed("freeAsync", "close", "freeAsync"));
+  assert(!isClosed("freeAsync"));
 });
