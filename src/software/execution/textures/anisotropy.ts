@@ -59,7 +59,7 @@ export function coverageOf(
   const level = logarithm(longest);
   if (most === 1 || dx.length > 2 || !areInPlane) return { level, ratio: 0, right: 0, down: 0 };
   const [dx0 = 0, dx1 = 0] = first, [dy0 = 0, dy1 = 0] = second;
-  const area = Math.abs(rounded(dx0 * dy1, 9) - rounded(dx1 * dy0, 9));
+  const area = Math.abs(alignedSum(product(dx0, dy1), -product(dx1, dy0)));
   const shorter = area > 0 ? logarithm(area) - level : -Infinity;
   const sharpened = Math.min(level, Math.max(level - greatestRatio(most), shorter));
   const [right = 0, down = 0] = axis;
@@ -139,10 +139,26 @@ function rounded(value: number, bits: number, of = value): number {
   return cut(value, Math.round, bits, of);
 }
 
+/** Returns a sum of numbers that are cut to eleven bits of the larger one. */
+function alignedSum(a: number, b: number): number {
+  const larger = Math.max(Math.abs(a), Math.abs(b));
+  return cut(a, Math.floor, 10, larger) + cut(b, Math.floor, 10, larger);
+}
+
+/** Returns the ten leading bits of a product of numbers that have ten bits, of whose own bits the lowest are dropped. */
+function product(a: number, b: number): number {
+  if (a === 0 || b === 0) return 0;
+  const [exponentA, exponentB] = [exponentOf(Math.abs(a)), exponentOf(Math.abs(b))];
+  const [bitsA, bitsB] = [Math.abs(a) * 2 ** (9 - exponentA), Math.abs(b) * 2 ** (9 - exponentB)];
+  // Half of what is dropped on average is added.
+  let sum = 7;
+  for (let bit = 0; bit < 10; bit++) if ((bitsB >> bit & 1) === 1) sum += bitsA << bit >> 6;
+  return shortened(Math.sign(a * b) * sum * 2 ** (exponentA + exponentB - 12));
+}
+
 /** Returns 11/16 of a sum, in ten bits. */
 function scaledSum(a: number, b: number): number {
-  const larger = Math.max(Math.abs(a), Math.abs(b));
-  const sum = shortened(cut(a, Math.floor, 10, larger) + cut(b, Math.floor, 10, larger));
+  const sum = shortened(alignedSum(a, b));
   return shortened(rounded(11 / 16 * sum, 10, sum));
 }
 
