@@ -32,6 +32,10 @@ export const barrierCases: Cases = {
         "mbarrier.expect_tx.relaxed.cta.shared.b64 [bar], 1048574; mbarrier.expect_tx.relaxed.cta.shared.b64 [bar], 1;",
       "bytes beyond the limit":
         "mbarrier.expect_tx.relaxed.cta.shared.b64 [bar], 1048575; mbarrier.expect_tx.relaxed.cta.shared.b64 [bar], 1;",
+      "1048576 bytes at once": "mov.u32 %r9, 1048576; mbarrier.expect_tx.relaxed.cta.shared.b64 [bar], %r9;",
+      "1048576 bytes with an arrival": "mov.u32 %r9, 1048576; mbarrier.arrive.expect_tx.shared.b64 _, [bar], %r9;",
+      "1048575 bytes and 2":
+        "mbarrier.expect_tx.relaxed.cta.shared.b64 [bar], 1048575; mbarrier.expect_tx.relaxed.cta.shared.b64 [bar], 2;",
       "complete bytes up to the limit": "mbarrier.complete_tx.shared.b64 [bar], 1048575;",
       "complete bytes beyond the limit":
         "mbarrier.complete_tx.shared.b64 [bar], 1048575; mbarrier.complete_tx.shared.b64 [bar], 1;",

@@ -175,6 +175,40 @@ const withoutStride: readonly ProbedBox[] = [
   { shape: [24, 20, 3], strides: [0, 0], box: [16, 4, 2], at: [8, 3, 1], isStore: true },
 ];
 
+/** Pixels that are stored, in the mode im2col. */
+const storedPixels: readonly ProbedBox[] = (() => {
+  const image = { shape: [16, 6, 5, 3], isStore: true as const };
+  const pixels = { lower: [0, 0], upper: [0, 0], channels: 16, count: 8, offsets: [0, 0] };
+  return [
+    { ...image, at: [0, 0, 0, 0], pixels },
+    { ...image, at: [0, 1, 2, 1], pixels: { ...pixels, count: 20 } },
+    { ...image, at: [8, 1, 2, 1], pixels: { ...pixels, channels: 8 } },
+    { ...image, at: [0, 0, 0, 0], pixels: { ...pixels, upper: [-1, -1] } },
+    { ...image, at: [0, 0, 0, 0], pixels: { ...pixels, lower: [-1, -1], upper: [-1, -1] } },
+    { ...image, at: [0, 1, 1, 0], pixels: { ...pixels, lower: [1, 1] } },
+    { ...image, at: [0, 0, 0, 0], pixels: { ...pixels, upper: [1, 1] } },
+    { ...image, at: [0, 0, 0, 2], pixels: { ...pixels, count: 40 } },
+    { ...image, at: [0, 0, 0, 0], pixels, elementStrides: [1, 2, 2, 1] },
+    { ...image, at: [0, 0, 0, 0], pixels, swizzle: "32B" },
+    { ...image, at: [0, 0, 0, 0], pixels: { ...pixels, channels: 8 }, dtype: "uint32", operation: "add" },
+    { shape: [16, 6, 3], isStore: true, at: [0, 0, 0], pixels: { ...pixels, lower: [0], upper: [0], offsets: [0] } },
+    {
+      shape: [16, 4, 3, 2, 2],
+      isStore: true,
+      at: [0, 0, 0, 0, 0],
+      pixels: { ...pixels, lower: [0, 0, 0], upper: [0, 0, 0], offsets: [0, 0, 0] },
+    },
+    {
+      shape: [5, 4, 2, 3],
+      strides: [80, 320, 640],
+      interleave: "16B",
+      isStore: true,
+      at: [0, 0, 0, 0],
+      pixels: { ...pixels, channels: 8 },
+    },
+  ];
+})();
+
 /** All boxes that are probed, by the name of what they show. */
 export const probedBoxes: Readonly<Record<string, readonly ProbedBox[]>> = {
   "interleaved channels": interleaved,
@@ -182,6 +216,7 @@ export const probedBoxes: Readonly<Record<string, readonly ProbedBox[]>> = {
   "stored box": stored,
   "replaced field": replaced,
   "field in global memory": replacedInGlobal,
+  "stored pixels": storedPixels,
   "stride of 0": withoutStride,
   "random box": randomBoxes(48),
 };
