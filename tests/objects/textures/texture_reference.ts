@@ -467,8 +467,8 @@ function floatSum(texture: ReferenceTexture, taps: readonly Tap[], codes: readon
     sums.push(sum);
   }
   // The sums of planes of floats are cut down to a unit that the largest one gives: its exponent has steps of 4.
-  const isCut = !isCurve && greatestTop > -1000;
-  const cutExponent = Math.ceil((greatestTop - 1) / 4) * 4 - (isHalf ? 25 : 38);
+  const isCut = greatestTop > -1000;
+  const cutExponent = Math.ceil((greatestTop - 1) / 4) * 4 - (isCurve ? 18 : isHalf ? 25 : 38);
   const cut = isCut && cutExponent > -185 ? 1n << BigInt(cutExponent + 149 + 28 + 8) : 1n;
   const total = sums.reduce((sum, part) => sum + floorDiv(part, cut) * cut, 0n);
   const isNegativeZero = taps.every(({ weight }, index) =>

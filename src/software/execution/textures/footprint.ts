@@ -200,19 +200,16 @@ export class Footprint {
     }
     if (hasNaN || hasInfinity && hasNegativeInfinity) return isHalf ? 0x7fff_e000 : textureNaN;
     if (hasInfinity || hasNegativeInfinity) return hasInfinity ? 0x7f80_0000 : 0xff80_0000;
-    const total = this.#totalOf(planes, isSrgb ? undefined : 4 * Math.ceil((greatestTop - 1) / 4) - (isHalf ? 25 : 38));
+    const spare = isSrgb ? 18 : isHalf ? 25 : 38;
+    const total = this.#totalOf(planes, 4 * Math.ceil((greatestTop - 1) / 4) - spare);
     return roundedSum(total, { isNegative, isShort: isHalf || isSrgb });
   }
 
   /** Returns the sum of planes, which are cut down to multiples of a power of two. */
-  #totalOf(planes: number, unitExponent: number | undefined): number {
+  #totalOf(planes: number, unitExponent: number): number {
+    const unit = powerOfTwo(unitExponent), scale = powerOfTwo(-unitExponent);
     let total = 0;
-    for (let plane = 0; plane < planes; plane++) {
-      const sum = this.#sums[plane]!;
-      total += unitExponent === undefined
-        ? sum
-        : Math.floor(sum * powerOfTwo(-unitExponent)) * powerOfTwo(unitExponent);
-    }
+    for (let plane = 0; plane < planes; plane++) total += Math.floor(this.#sums[plane]! * scale) * unit;
     return total;
   }
 }
