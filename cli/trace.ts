@@ -3,14 +3,14 @@
  *
  * @module
  */
-import { readFile } from "node:fs/promises";
 import { writeNewFile } from "../src/files/new_file.ts";
 import { writeFully } from "../src/files/runtime_files.ts";
 import { encodePerfetto } from "../src/trace/perfetto.ts";
 import { joinTraces } from "../src/trace/joined_trace.ts";
-import { readTrace, type Trace } from "../src/trace/read_trace.ts";
 import { drawTrace } from "../src/trace/trace_picture.ts";
-import { type Command, readingError, readOptions, type Terminal, UsageError } from "./command_line.ts";
+import { type Command, readOptions, type Terminal, UsageError } from "./command_line.ts";
+import type { Trace } from "../src/trace/read_trace.ts";
+import { readTraceFile } from "./trace_files.ts";
 import { formatCount } from "./status/units.ts";
 
 const help = `Usage: poolpass trace FILE... -o OUT
@@ -69,17 +69,4 @@ async function run(args: readonly string[], terminal: Terminal): Promise<number>
   }
   for (const mistake of mistakes) terminal.printError(`poolpass: ${mistake}`);
   return mistakes.length === 0 ? 0 : 1;
-}
-
-/**
- * Reads a trace file.
- *
- * @param options `most`: the maximum number of events to read, the newest ones
- * @throws {Error} If the file cannot be read, or is not a trace
- */
-export async function readTraceFile(file: string, options: { readonly most?: number } = {}): Promise<Trace> {
-  const { buffer, byteOffset, byteLength } = await readFile(file).catch((error) => {
-    throw readingError(file, error);
-  });
-  return readTrace(file, new Uint8Array(buffer as ArrayBuffer, byteOffset, byteLength), options);
 }

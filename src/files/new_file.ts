@@ -14,7 +14,7 @@ import { TypeError } from "../support/program_errors.ts";
  *
  * @param path the path or `file:` URL
  * @param write writes the whole file; its argument `open` returns an additional handle of the file
- * @throws {TypeError} If `path` is not a path or a `file:` URL
+ * @throws {TypeError} If `path` is not a path or a `file:` URL, or what is there is not a regular file
  */
 export async function writeNewFile(
   path: string | URL,
@@ -27,6 +27,9 @@ export async function writeNewFile(
   if (target === "" || target.endsWith("/")) throw new TypeError(`Cannot write to ${shown(target)}: it names no file`);
   const temporary = `${target}.${crypto.randomUUID().slice(0, 8)}.tmp`;
   const files = fileSystem();
+  // Renaming would replace a device such as /dev/null. If nothing is known of the path, there is nothing to protect.
+  const existing = await files.stat(target).catch(() => undefined);
+  if (existing?.isFile() === false) throw new TypeError(`Cannot write to ${shown(target)}: it is not a regular file`);
   const handles = [await files.open(temporary, "wx")];
   try {
     await write(handles[0]!, async () => {

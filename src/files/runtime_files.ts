@@ -17,6 +17,7 @@ export interface FileHandle {
 interface FileSystem {
   open(path: string, flags: "r" | "wx" | "r+"): Promise<FileHandle>;
   rename(from: string, to: string): Promise<void>;
+  stat(path: string): Promise<{ isFile(): boolean }>;
   unlink(path: string): Promise<void>;
 }
 

@@ -223,9 +223,12 @@ function escapeOf(character: string): string {
   return code < 0x100 ? `\\x${code.toString(16).padStart(2, "0")}` : `\\u${code.toString(16)}`;
 }
 
-/** Escapes text for use in elements of HTML and SVG, and in quoted attributes. */
+/** Escapes text for use in elements of HTML and SVG, and in quoted attributes. Replaces what XML cannot contain. */
 export function escapeMarkup(text: string): string {
-  return escapeControlsInLines(text).replace(/[&<>"'`]/g, (character) => `&#${character.charCodeAt(0)};`);
+  return escapeControlsInLines(text).toWellFormed().replace(/[\ufffe\uffff]/g, "\ufffd").replace(
+    /[&<>"'`]/g,
+    (character) => `&#${character.charCodeAt(0)};`,
+  );
 }
 
 /**

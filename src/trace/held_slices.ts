@@ -14,7 +14,7 @@ export interface HeldFlows {
   /** The numbers of the generations of a store's entries, by the numbers of their memory. */
   readonly generations: ReadonlyMap<number, number>;
   of(event: TraceEvent): readonly bigint[] | undefined;
-  connect(...events: readonly TraceEvent[]): void;
+  connect(events: readonly TraceEvent[]): void;
 }
 
 /** A time in which something was held. */
@@ -53,6 +53,14 @@ export const isHeldSlice: ReadonlySet<string> = new Set([
   ...Object.keys(holdingEntries),
 ]);
 
+/** The maximum number of rows for slices of a kind. Those that overlap even more are instants. */
+export const mostLanes = 64;
+
+/** Returns the end of the name of a row. */
+export function suffixOf(lane: number): string {
+  return lane === 0 ? "" : lane === mostLanes ? " (more)" : ` (${lane + 1})`;
+}
+
 /** Returns what a process holds, each until its release. */
 export function heldSlices(trace: EndedTrace, flows: HeldFlows): HeldSlice[] {
   const spans = [...messageSpans(trace, flows), ...entrySpans(trace, flows)];
@@ -62,13 +70,13 @@ export function heldSlices(trace: EndedTrace, flows: HeldFlows): HeldSlice[] {
     const ends = rows.get(row) ?? [];
     rows.set(row, ends);
     const free = ends.findIndex((last) => last <= event.begin);
-    const lane = free < 0 ? ends.length : free;
-    ends[lane] = end;
+    const lane = free < 0 ? Math.min(ends.length, mostLanes) : free;
+    if (lane < mostLanes) ends[lane] = end;
     const byteLength = event.value("byteLength");
     return {
-      row: `${row}${lane === 0 ? "" : ` (${lane + 1})`}`,
+      row: row + suffixOf(lane),
       begin: event.begin,
-      duration: end - event.begin,
+      duration: lane === mostLanes ? undefined : end - event.begin,
       name: `${name}${isReleased ? "" : " (not released)"}`,
       category,
       flows: flows.of(event) ?? [],
@@ -111,7 +119,7 @@ function messageSpans({ events, texts, end: last }: EndedTrace, flows: HeldFlows
       add(begun.get(key)!, event.begin, offer, true);
       begun.delete(key);
     }
-    if (begins === true && offer !== undefined) flows.connect(offer, event);
+    if (begins === true && offer !== undefined) flows.connect([offer, event]);
   }
   // What was not released was held to the end.
   for (const [key, event] of begun) add(event, Math.max(last, event.begin), offers.get(key), false);

@@ -4,7 +4,7 @@
  * @module
  */
 import { type EndedTrace, endedTraces } from "./ended_traces.ts";
-import { type HeldFlows, heldSlices, isHeldSlice } from "./held_slices.ts";
+import { type HeldFlows, heldSlices, isHeldSlice, mostLanes, suffixOf } from "./held_slices.ts";
 import type { DetailWriter, ItemDetails, Track, TrackItem } from "./perfetto.ts";
 import type { Trace, TraceEvent } from "./read_trace.ts";
 import { recordsWithWaits } from "./recorded_events.ts";
@@ -44,8 +44,8 @@ class Flows implements HeldFlows {
     this.#findMessages(traces);
     this.#findCollectives(traces);
     this.#findEntries(traces);
-    for (const events of recordsWithWaits(traces)) this.connect(...events);
-    for (const trace of traces) for (const event of trace.noticed) this.connect(trace, event);
+    for (const events of recordsWithWaits(traces)) this.connect(events);
+    for (const trace of traces) for (const event of trace.noticed) this.connect([trace, event]);
   }
 
   /** Returns the flows that pass through an event, or through the end of a trace. */
@@ -54,7 +54,7 @@ class Flows implements HeldFlows {
   }
 
   /** Adds a flow that passes through events, or through the ends of traces. */
-  connect(...events: readonly (TraceEvent | Trace)[]): void {
+  connect(events: readonly (TraceEvent | Trace)[]): void {
     const flow = ++this.#count;
     for (const event of events) {
       const known = this.#flows.get(event);
@@ -82,7 +82,7 @@ class Flows implements HeldFlows {
         if (from === undefined || from.event.name.slice("send ".length) !== event.name.slice("receive ".length)) {
           continue;
         }
-        this.connect(from.event, event);
+        this.connect([from.event, event]);
         const lead = from.event.begin - event.begin;
         if (lead <= 0) continue;
         const pair = `${from.trace.file} to ${trace.file}`;
@@ -111,7 +111,7 @@ class Flows implements HeldFlows {
         else known.push(event);
       }
     }
-    for (const events of parts.values()) if (events.length > 1) this.connect(...events);
+    for (const events of parts.values()) if (events.length > 1) this.connect(events);
   }
 
   /** Connects the publication of an entry of a store with each mapping of it. */
@@ -130,7 +130,7 @@ class Flows implements HeldFlows {
     }
     for (const event of mapped) {
       const publication = published.get(event.value("entry") ?? 0);
-      if (publication !== undefined) this.connect(publication, event);
+      if (publication !== undefined) this.connect([publication, event]);
     }
   }
 }
@@ -181,8 +181,7 @@ function addProcess(items: TrackItem[], trace: EndedTrace, flows: Flows): void {
     const peer = event.value("peer");
     if (lane !== undefined) {
       const kind = event.name === "range" ? "range" : "wait";
-      const row = lane === 0 ? "" : ` (${lane + 1})`;
-      add(trackOf(`${kind}s${row}`), kind, event.duration);
+      add(trackOf(`${kind}s${suffixOf(lane)}`), kind, lane === mostLanes ? undefined : event.duration);
     } else if (event.name === "commRevoke" || event.name === "connection lost") {
       add(trackOf("errors"), "error", undefined);
     } else if (peer !== undefined) {
@@ -270,7 +269,10 @@ const isHandle: ReadonlySet<string> = new Set([
   "stream",
 ]);
 
-/** Returns the row of each event: one that overlaps another without being within it has the next row. */
+/**
+ * Returns the row of each event: one that overlaps another without being within it has the next row. Those for which
+ * there is none any more have `mostLanes`.
+ */
 function lanesOf(events: readonly TraceEvent[]): Map<TraceEvent, number> {
   const lanes = new Map<TraceEvent, number>();
   const open: TraceEvent[][] = [];
@@ -280,8 +282,8 @@ function lanesOf(events: readonly TraceEvent[]): Map<TraceEvent, number> {
   ) {
     for (const lane of open) while (lane.length > 0 && end(lane.at(-1)!) <= event.begin) lane.pop();
     let index = open.findIndex((lane) => lane.length === 0 || end(lane.at(-1)!) >= end(event));
-    if (index < 0) index = open.push([]) - 1;
-    open[index]!.push(event);
+    if (index < 0) index = open.length === mostLanes ? mostLanes : open.push([]) - 1;
+    open[index]?.push(event);
     lanes.set(event, index);
   }
   return lanes;

@@ -9,8 +9,6 @@ import { traceByteLength, TraceRecorder } from "./trace_recorder.ts";
 
 /** The number of events that a trace file keeps, unless set: 16 MiB of them. */
 export const defaultTraceEvents: number = 2 ** 18;
-/** The maximum number of events of a trace file: 1 GiB of them. */
-export const mostTraceEvents: number = 2 ** 24;
 /** The maximum number of characters of the program's name in a trace. */
 const longestProgram = 300;
 

@@ -7,6 +7,8 @@
 import {
   type EventKind,
   headerPlaces,
+  mostNamesBytes,
+  mostTraceEvents,
   namePlaces,
   nameType,
   noDeviceByte,
@@ -76,13 +78,17 @@ export class NotATraceError extends Error {
  * Reads a trace file.
  *
  * @param file the file's name, for messages
- * @param options `most`: the maximum number of events to read, the newest ones
+ * @param options.most the maximum number of events to read, the newest ones
+ * @param options.byteLength the size of the file, if its end is empty and not in `bytes`
  * @throws {NotATraceError} If the bytes are not a trace
  */
 export function readTrace(
   file: string,
   bytes: Uint8Array<ArrayBuffer>,
-  { most = Infinity }: { readonly most?: number } = {},
+  { most = Infinity, byteLength: fileByteLength = bytes.length }: {
+    readonly most?: number;
+    readonly byteLength?: number;
+  } = {},
 ): Trace {
   const refuse = (why: string): never => {
     throw new NotATraceError(`Cannot read ${shown(file)} as a trace: ${why}`);
@@ -100,20 +106,24 @@ export function readTrace(
   const [namesOffset, namesByteLength] = [header("namesOffset"), header("namesByteLength")];
   const [ringOffset, ringLength] = [header("ringOffset"), header("ringLength")];
   const isWithin = (offset: number, byteLength: number) =>
-    offset % 8 === 0 && offset >= headerPlaces.byteLength && offset + byteLength <= bytes.length;
+    offset % 8 === 0 && offset >= headerPlaces.byteLength && offset + byteLength <= fileByteLength;
+  if (namesByteLength > mostNamesBytes || ringLength > mostTraceEvents) return refuse("it is larger than any trace");
   if (!isWithin(namesOffset, namesByteLength)) return refuse("its table of names is not within the file");
   if (ringLength === 0 || !isWithin(ringOffset, ringLength * recordByteLength)) {
     return refuse("its ring is not within the file");
   }
   const names = readNames(bytes.subarray(namesOffset, namesOffset + namesByteLength));
   if (names.process === undefined) return refuse("it does not name its process");
-  const events: TraceEvent[] = [];
+  let events: RecordedEvent[] = [];
   const source = { view, texts: names.texts };
-  const after = Math.max(0, lastNumber(view, ringOffset, ringLength) - most);
-  for (let place = 0; place < ringLength; place++) {
+  const places = Math.min(ringLength, Math.max(0, Math.floor((bytes.length - ringOffset) / recordByteLength)));
+  const after = Math.max(0, lastNumber(view, { ringOffset, ringLength, places }) - most);
+  for (let place = 0; place < places; place++) {
     const event = readRecord(source, { place, ringOffset, ringLength, after }, names.kinds);
     if (event !== undefined) events.push(event);
   }
+  // So that the empty part of the file is not kept.
+  if (events.length * recordByteLength < bytes.length / 2) events = copiedEvents(events, names.texts);
   events.sort((a, b) => a.number - b.number);
   const { process, kernels, texts, ranks, sharedEvents } = names;
   return {
@@ -169,9 +179,14 @@ function readNames(bytes: Uint8Array<ArrayBuffer>): Names {
 function processFrom(text: string): TracedProcess | undefined {
   const value = parsed(text);
   if (value === undefined) return undefined;
-  const numbers = ["pid", "thread", "began", "beganMonotonic"].every((name) => Number.isFinite(value[name]));
+  const numbers = ["began", "beganMonotonic"].every((name) => Number.isFinite(value[name])) &&
+    ["pid", "thread"].every((name) => isInt32(value[name]));
   const strings = ["runtime", "program", "driver"].every((name) => typeof value[name] === "string");
   return numbers && strings ? value as unknown as TracedProcess : undefined;
+}
+
+function isInt32(value: unknown): boolean {
+  return typeof value === "number" && value >= 0 && value === (value | 0);
 }
 
 function addKind(kinds: Map<number, EventKind>, key: number, text: string): void {
@@ -200,9 +215,12 @@ function parsed(text: string): Record<string, unknown> | undefined {
 }
 
 /** Returns the largest number of a record in the ring; 0 if there is none. */
-function lastNumber(view: DataView, ringOffset: number, ringLength: number): number {
+function lastNumber(
+  view: DataView,
+  { ringOffset, ringLength, places }: { ringOffset: number; ringLength: number; places: number },
+): number {
   let last = 0;
-  for (let place = 0; place < ringLength; place++) {
+  for (let place = 0; place < places; place++) {
     const number = numberAt(view, ringOffset + place * recordByteLength);
     if ((number - 1) % ringLength === place) last = Math.max(last, number);
   }
@@ -225,7 +243,7 @@ function readRecord(
     after: number;
   },
   kinds: ReadonlyMap<number, EventKind>,
-): TraceEvent | undefined {
+): RecordedEvent | undefined {
   const { view } = source;
   const at = ringOffset + place * recordByteLength;
   const number = numberAt(view, at);
@@ -236,6 +254,12 @@ function readRecord(
   const duration = written === unfinishedDuration ? 0 : written;
   if (kind === undefined || !(begin >= 0 && duration >= 0 && Number.isFinite(begin + duration))) return undefined;
   return new RecordedEvent(source, at, kind);
+}
+
+/** Returns events that keep nothing of the file but their records. */
+function copiedEvents(events: readonly RecordedEvent[], texts: ReadonlyMap<number, string>): RecordedEvent[] {
+  const source = { view: new DataView(new ArrayBuffer(events.length * recordByteLength)), texts };
+  return events.map((event, index) => event.copyTo(source, index * recordByteLength));
 }
 
 /** The bytes of a trace, and its texts. */
@@ -296,6 +320,14 @@ class RecordedEvent implements TraceEvent {
 
   get #duration(): number {
     return this.#source.view.getFloat64(this.#at + recordPlaces.duration, true);
+  }
+
+  /** Copies the record to another place, and returns the event there. */
+  copyTo(source: EventSource, at: number): RecordedEvent {
+    const bytesOf = ({ view }: EventSource, at: number) =>
+      new Uint8Array(view.buffer, view.byteOffset + at, recordByteLength);
+    bytesOf(source, at).set(bytesOf(this.#source, this.#at));
+    return new RecordedEvent(source, at, this.#kind);
   }
 
   endingAt(end: number): TraceEvent {

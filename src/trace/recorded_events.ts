@@ -20,7 +20,7 @@ export function recordsWithWaits(traces: readonly Trace[]): TraceEvent[][] {
   const found: TraceEvent[][] = [];
   for (const trace of traces) {
     for (const { shared: number, uses } of usesOf(trace)) {
-      if (number === undefined) found.push(...dividedByRecords(uses));
+      if (number === undefined) addRecords(found, uses);
       else {
         const known = shared.get(number);
         if (known === undefined) shared.set(number, [...uses]);
@@ -28,7 +28,7 @@ export function recordsWithWaits(traces: readonly Trace[]): TraceEvent[][] {
       }
     }
   }
-  for (const uses of shared.values()) found.push(...dividedByRecords(uses.sort((a, b) => a.begin - b.begin)));
+  for (const uses of shared.values()) addRecords(found, uses.sort((a, b) => a.begin - b.begin));
   return found;
 }
 
@@ -57,12 +57,11 @@ function usesOf({ events, sharedEvents }: Trace): EventUses[] {
   return all;
 }
 
-function dividedByRecords(uses: readonly TraceEvent[]): TraceEvent[][] {
-  const found: TraceEvent[][] = [];
+/** Divides the uses of an event at its records. */
+function addRecords(found: TraceEvent[][], uses: readonly TraceEvent[]): void {
   let current: TraceEvent[] | undefined;
   for (const use of uses) {
     if (records.has(use.name)) current = [use];
     else if (current !== undefined && current.push(use) === 2) found.push(current);
   }
-  return found;
 }

@@ -56,8 +56,14 @@ export const headerPlaces = {
   ringLength: 28,
   byteLength: 4096,
 } as const;
+/** The maximum size of a table of names in bytes. */
+export const mostNamesBytes: number = 2 ** 24;
+/** The maximum number of events of a trace file: 1 GiB of them. */
+export const mostTraceEvents: number = 2 ** 24;
 /** The size of a record in bytes. */
 export const recordByteLength = 64;
+/** The maximum size of a trace file in bytes. */
+export const mostTraceBytes: number = headerPlaces.byteLength + mostNamesBytes + mostTraceEvents * recordByteLength;
 /** The offsets of a record's fields in bytes. */
 export const recordPlaces = {
   low: 0,

@@ -12,6 +12,8 @@ const sizes = { width: 1600, left: 330, right: 10, top: 34, row: 18, gap: 10, co
 const leastWidth = 0.5;
 /** The least width in pixels of a character of a name within a shape. */
 const characterWidth = 6.5;
+/** The number of rows that are drawn at most. */
+const mostRows = 500;
 /** The number of flows that are drawn at most: the longest. */
 const mostFlows = 400;
 const colors = ["#4e79a7", "#f28e2b", "#59a14f", "#b07aa1", "#e15759", "#76b7b2", "#9c755f", "#edc948"] as const;
@@ -44,7 +46,7 @@ export function drawTrace(items: readonly TrackItem[]): string {
   const parts: string[] = [];
   let height: number = sizes.top;
   let process: Track | undefined;
-  for (const row of rows) {
+  for (const row of rows.slice(0, mostRows)) {
     const above = row.track.parent ?? row.track;
     if (above !== process) {
       height += sizes.gap;
@@ -57,11 +59,15 @@ export function drawTrace(items: readonly TrackItem[]): string {
     height += row.track.isCounter ? sizes.counter : sizes.row;
     parts.push(row.track.isCounter ? counter(row, x) : slices(row, x));
   }
+  if (rows.length > mostRows) {
+    parts.push(label(`${rows.length - mostRows} more rows are not drawn`, height));
+    height += sizes.row;
+  }
   height += sizes.gap;
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${sizes.width} ${height}" width="${sizes.width}" ` +
-    `height="${height}"><style>${style}</style>\n${axis(last - first, scale, height)}\n${flowsOf(rows, x)}\n${
-      parts.join("\n")
-    }\n</svg>\n`;
+    `height="${height}"><style>${style}</style>\n${axis(last - first, scale, height)}\n${
+      flowsOf(rows.slice(0, mostRows), x)
+    }\n${parts.join("\n")}\n</svg>\n`;
 }
 
 /** Returns the rows in the order in which their processes began. */

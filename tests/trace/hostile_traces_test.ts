@@ -84,7 +84,7 @@ test("what is not a trace is refused, with the reason", () => {
     ["its table of names is not within the file", (bytes) => bytes.slice(0, headerPlaces.byteLength)],
     ["its version is 2, and this poolpass reads version 1", (bytes) => bytes.fill(2, headerPlaces.version, 9)],
     [
-      "its ring is not within the file",
+      "it is larger than any trace",
       (bytes) => bytes.fill(255, headerPlaces.ringLength, headerPlaces.ringLength + 4),
     ],
     ["it does not name its process", (bytes) => bytes.fill(0, headerPlaces.byteLength, headerPlaces.byteLength + 8)],

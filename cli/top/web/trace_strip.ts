@@ -6,7 +6,7 @@ import type { Trace } from "../../../src/trace/read_trace.ts";
 import { drawTrace } from "../../../src/trace/trace_picture.ts";
 import { readingError } from "../../command_line.ts";
 import { formatBytes } from "../../status/units.ts";
-import { readTraceFile } from "../../trace.ts";
+import { readTraceFile } from "../../trace_files.ts";
 
 /** The maximum size of a trace file in bytes: reading it must not hold up the page. */
 const maximumByteLength: number = 64 * 2 ** 20;
