@@ -161,6 +161,7 @@ const faultErrorNumbers: ReadonlyMap<number, number> = new Map([
   [faultKind.tensorMap, cudaErrorNumbers.cudaErrorIllegalInstruction],
   [faultKind.trap, cudaErrorNumbers.cudaErrorLaunchFailure],
   [faultKind.arrivals, cudaErrorNumbers.cudaErrorLaunchFailure],
+  [faultKind.noClusterBlock, cudaErrorNumbers.cudaErrorLaunchFailure],
   [faultKind.copySize, cudaErrorNumbers.cudaErrorMisalignedAddress],
   [faultKind.pendingBytes, cudaErrorNumbers.cudaErrorLaunchFailure],
   [faultKind.breakpoint, cudaErrorNumbers.cudaErrorLaunchFailure],

@@ -97,6 +97,8 @@ export const faultKind = {
   arrivals: 17,
   /** `cp.async` has a source of more bytes than it copies. The size is reported instead of an address. */
   copySize: 19,
+  /** An access to the shared memory of a block that the cluster does not have, other than by a bulk copy. */
+  noClusterBlock: 20,
   /** The pending bytes of an `mbarrier` exceed what it can count. Their number is reported instead of an address. */
   pendingBytes: 18,
   /** The kernel exceeded the step limit. Never reported by compiled code itself. */

@@ -60,6 +60,8 @@ export interface TensorCopyContext {
   readonly shadowOffset?: number | undefined;
 }
 
+/** The alignment of tensor maps in bytes. */
+const tensorMapAlignment = 64;
 /** The alignment of boxes in shared memory, in bytes. */
 const boxAlignment = 128;
 /** The number of bytes that a swizzle moves at once. */
@@ -115,8 +117,9 @@ function tensorMapAt(address: bigint, { bytes, memory, site }: TensorCopyContext
     const place = { ...site.place, operation: "read", bytes: tensorMapByteLength, space: "generic" } as const;
     throw new KernelStop({ kind, address, place, thread: site.thread, ...what === undefined ? {} : { what } });
   };
-  if (address % 64n !== 0n) {
-    report(faultKind.tensorMap, `uses the tensor map at ${hexadecimal(address)}, which is not a multiple of 64`);
+  if (address % BigInt(tensorMapAlignment) !== 0n) {
+    const place = { ...site.place, operation: "read", bytes: tensorMapAlignment, space: "generic" } as const;
+    throw new KernelStop({ kind: faultKind.misalignedAddress, address, place, thread: site.thread });
   }
   const offset = Number(BigInt.asUintN(32, address));
   const within = ({ begin, byteLength }: { begin: number; byteLength: number }) =>

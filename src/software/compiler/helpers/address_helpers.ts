@@ -478,6 +478,9 @@ function emitFindInCluster(
   code.set(bytes);
   pushOffsetInCluster(code, { address, window, shared, base, table, begin, offset });
   code.ops("i32Eqz").if();
+  code.get(table).if();
+  pushFault(code, { kind: faultKind.noClusterBlock, address, place, thread });
+  code.end();
   pushFault(code, { kind: faultKind.outsideSharedSpan, address, place, thread });
   code.end();
   pushFaultIfMisaligned(code, { address, bytes, place, thread });

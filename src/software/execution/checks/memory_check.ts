@@ -203,6 +203,7 @@ function kindOf(
     case faultKind.stackOverflow:
       return "stack-overflow";
     case faultKind.outsideSharedSpan:
+    case faultKind.noClusterBlock:
       return "out-of-bounds";
     case faultKind.illegalAddress: {
       // The operation `none` is reported for a call of `free`, which is not an access.

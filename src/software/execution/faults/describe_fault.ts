@@ -34,12 +34,18 @@ interface LaunchMemory {
 const nullBytes = 0x1000n;
 const spaceBits = 32n;
 
+/** The kinds of faults that an access causes. */
+const accessFaults: ReadonlySet<number> = new Set([
+  faultKind.illegalAddress,
+  faultKind.misalignedAddress,
+  faultKind.outsideSharedSpan,
+  faultKind.noClusterBlock,
+  faultKind.matrixDescriptor,
+]);
+
 /** Returns the generic address of a fault, or undefined if the fault does not concern memory. */
 export function genericAddress({ kind, address = 0n, place }: FaultReport): bigint | undefined {
-  const { illegalAddress, misalignedAddress, outsideSharedSpan, matrixDescriptor } = faultKind;
-  if (![illegalAddress, misalignedAddress, outsideSharedSpan, matrixDescriptor].some((other) => other === kind)) {
-    return undefined;
-  }
+  if (!accessFaults.has(kind)) return undefined;
   if (place?.space === "shared") return sharedAddressBase + BigInt.asUintN(32, address);
   if (place?.space === "local") return localAddressBase + BigInt.asUintN(32, address);
   return address;
