@@ -26,12 +26,14 @@ export interface FootprintTexture {
   readonly maxAnisotropy: number;
   /** The level of the texel that is 1 in a mipmapped texture. */
   readonly level?: number;
+  /** Whether the texture unit may sharpen filters between levels. */
+  readonly isOptimized?: boolean;
 }
 
 /** Returns the weights of the texels of reads, one read after another. */
 export async function readFootprints(
   gpu: CudaDevice,
-  { geometry = "2d", maxAnisotropy, level }: FootprintTexture,
+  { geometry = "2d", maxAnisotropy, level, isOptimized = false }: FootprintTexture,
   reads: readonly FootprintRead[],
 ): Promise<Float32Array> {
   const middle = extent / 2, shown = level ?? 0;
@@ -52,7 +54,7 @@ export async function readFootprints(
     addressMode: "wrap",
     filterMode: "linear",
     maxAnisotropy,
-    ...mipmaps && { mipmapFilterMode: "linear", disableTrilinearOptimization: true },
+    ...mipmaps && { mipmapFilterMode: "linear", disableTrilinearOptimization: !isOptimized },
   });
   const operands = reads.flatMap(({ place: [x, y], gradients, texels }) =>
     texels.flatMap(([right, down]) => {

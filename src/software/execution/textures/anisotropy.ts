@@ -22,12 +22,13 @@ export interface Coverage {
   readonly down: number;
 }
 
-/** Samples of one level at both sides of a place, evenly along a vector. */
+/** Samples of one level along a vector. */
 export interface Samples {
-  /** The distances from the place at both sides, in halves of the vector. 0 is that of a single sample. */
-  readonly distances: readonly number[];
-  /** The weight of each sample, and the factor with which all weights have the sum `4 * weight`. */
-  readonly weights: readonly number[];
+  /** The part of the vector by whose halves the samples are apart. */
+  readonly part: number;
+  /** The distances from the place, in halves of that part, and the weights. */
+  readonly samples: readonly { readonly distance: number; readonly weight: number }[];
+  /** The factor with which all weights have the sum `4 * weight`. */
   readonly scale: number;
 }
 
@@ -68,31 +69,33 @@ export function coverageOf(
 
 /** Returns the samples of a level for a ratio, with the weight of the level in 256ths. */
 export function samplesFor(ratio: number, weight: number): Samples {
-  if (ratio <= 0) return { distances: [0], weights: [weight], scale: 4 };
+  if (ratio <= 0) return { part: 0, samples: [{ distance: 0, weight }], scale: 4 };
   const octave = ratio >> 8, power = Math.round(2 ** (8 - (ratio & 255) / 256));
-  if (octave === 0) return { distances: [(256 - power) / 128], weights: [weight], scale: 2 };
+  if (octave === 0) {
+    return { part: (256 - power) / 128, samples: [1, -1].map((distance) => ({ distance, weight })), scale: 2 };
+  }
   const inner = octave < 3 ? power : octave === 3 ? power >> 1 : 64;
   const side = octave === 1 ? 256 : 512;
   const count = Math.ceil(side / inner);
-  // Sums of weights are rounded, and the outermost sample has what is left.
-  const sums = Array.from({ length: count + 1 }, (_, index) => inner * index * weight + 128 >> 8);
-  sums[count] = side / 256 * weight;
-  const weights = sums.slice(1).map((sum, index) => sum - sums[index]!);
-  return { distances: weights.map((_, index) => 2 * index + 1), weights, scale: octave === 1 ? 2 : 1 };
+  // Sums of weights are rounded, up at one side and down at the other one. The outermost sample has what is left.
+  const samples = [1, -1].flatMap((sign) => {
+    const half = sign > 0 ? 128 : 127;
+    const sums = Array.from({ length: count + 1 }, (_, index) => inner * index * weight + half >> 8);
+    sums[count] = side / 256 * weight;
+    return sums.slice(1).map((sum, index) => ({ distance: sign * (2 * index + 1), weight: sum - sums[index]! }));
+  });
+  return { part: 1, samples, scale: octave === 1 ? 2 : 1 };
 }
 
 /**
- * Returns the part of a vector of samples in a level that is finer than the level of detail by `rest`: in the finer level
- * it is longer. Vectors are in 64ths of a texel.
+ * Returns how far samples are apart, in 64ths of a texel, of whose vector one coordinate is given.
+ *
+ * @param fraction by how much, in 256ths, the level of the samples is finer than the level of detail. The vector is longer
+ * there
  */
-export function finerStep(part: number, rest: number): number {
-  const scale = rest === 0 ? 64 : Math.round(2 ** (7 + rest / 256)) >> 1;
-  return Math.floor(part * scale / 64);
-}
-
-/** Returns the distance of a sample in 256ths of a texel, a multiple of 2. */
-export function sampleOffset(distance: number, step: number): number {
-  return 2 * Math.floor(distance * step + 0.5);
+export function stepOf(coordinate: number, { part }: Samples, fraction: number): number {
+  const scale = fraction === 0 ? 64 : Math.round(2 ** (7 + fraction / 256)) >> 1;
+  return Math.floor(Math.floor(part * coordinate + 0.5) * scale / 64);
 }
 
 /** Returns the greatest ratio for a number of samples, which is rounded down to one that texture units have. */

@@ -13,15 +13,7 @@ import {
   textureQueries,
 } from "../../abi/textures.ts";
 import { Axis, position, secondDown, secondUp, texelsOf, withinRepeated } from "./addressing.ts";
-import {
-  type Coverage,
-  coverageOf,
-  finerStep,
-  greatestCoverage,
-  sampleOffset,
-  type Samples,
-  samplesFor,
-} from "./anisotropy.ts";
+import { type Coverage, coverageOf, greatestCoverage, type Samples, samplesFor, stepOf } from "./anisotropy.ts";
 import { BoundTexture, type TexelLevel, TexelMemory } from "./bound_texture.ts";
 import { type Direction, faceGradients, facePoint, texelOfCube } from "./cubemaps.ts";
 import { Footprint } from "./footprint.ts";
@@ -168,15 +160,17 @@ export class TextureUnit {
     { ratio, right, down }: Coverage,
   ): void {
     const { object, levels } = texture;
-    const { index, rest, fraction } = levelsFor(object, detail);
+    const { index, fraction } = levelsFor(object, detail);
     this.#footprint.clear(4 * whole);
     if (fraction < whole) {
-      const step = [finerStep(right, rest), finerStep(down, rest)] as const;
-      this.#addSamplesOf(texture, place, operation, at, levels[index]!, samplesFor(ratio, whole - fraction), step);
+      const samples = samplesFor(ratio, whole - fraction);
+      const step = [stepOf(right, samples, fraction), stepOf(down, samples, fraction)] as const;
+      this.#addSamplesOf(texture, place, operation, at, levels[index]!, samples, step);
     }
     if (fraction === 0) return;
-    const samples = samplesFor(ratio + rest - whole, fraction);
-    this.#addSamplesOf(texture, place, operation, at, levels[index + 1]!, samples, [right, down]);
+    const samples = samplesFor(ratio + fraction - whole, fraction);
+    const step = [stepOf(right, samples, 0), stepOf(down, samples, 0)] as const;
+    this.#addSamplesOf(texture, place, operation, at, levels[index + 1]!, samples, step);
   }
 
   #addSamplesOf(
@@ -185,35 +179,26 @@ export class TextureUnit {
     { geometry, hasOffsets }: TextureOperation,
     at: number,
     level: TexelLevel,
-    { distances, weights, scale }: Samples,
+    { samples, scale }: Samples,
     [right, down]: readonly [right: number, down: number],
   ): void {
     const { x, y, slice, face } = place;
     const isNormalized = object.hasNormalizedCoordinates === 1 || shapeOf(geometry).isCube;
     const offset = (dimension: number) => hasOffsets ? this.#integers[at + exchangeWords.offsets + dimension]! : 0;
-    distances.forEach((distance, index) => {
-      for (const sign of distance === 0 ? [1] : [1, -1]) {
-        const across = sign * sampleOffset(distance, right), along = sign * sampleOffset(distance, down);
-        if (face !== undefined) {
-          this.#addSeamless(object, place, level, { weight: weights[index]!, scale, across, along });
-          continue;
-        }
-        setAxis(this.#x, x, offset(0), level.width, object.addressX, isNormalized, true, across);
-        if (geometry === "a1d") this.#y.setOnly(0);
-        else {setAxis(
-            this.#y,
-            y,
-            geometry === "1d" ? 0 : offset(1),
-            level.height,
-            object.addressY,
-            isNormalized,
-            true,
-            along,
-          );}
-        this.#footprint.beginPlane();
-        this.#footprint.addCross(level, slice, this.#x, this.#y, weights[index]!, scale);
+    for (const { distance, weight } of samples) {
+      // Half a 64th is two 256ths.
+      const across = 2 * distance * right, along = 2 * distance * down;
+      if (face !== undefined) {
+        this.#addSeamless(object, place, level, { weight, scale, across, along });
+        continue;
       }
-    });
+      setAxis(this.#x, x, offset(0), level.width, object.addressX, isNormalized, true, across);
+      const lower = geometry === "1d" ? 0 : offset(1);
+      if (geometry === "a1d") this.#y.setOnly(0);
+      else setAxis(this.#y, y, lower, level.height, object.addressY, isNormalized, true, along);
+      this.#footprint.beginPlane();
+      this.#footprint.addCross(level, slice, this.#x, this.#y, weight, scale);
+    }
   }
 
   /** Adds the texel at integer coordinates. Returns false if there is none. */
@@ -401,15 +386,15 @@ export class TextureUnit {
   }
 }
 
-/** The levels that a read uses: the finer one, and the weight of the next one. `rest` is the position between them. */
+/** The levels that a read uses: the finer one, and the weight of the next one. */
 function levelsFor(
   object: TextureObject,
   detail: number,
-): { readonly index: number; readonly rest: number; readonly fraction: number } {
-  if (object.filtersLevels === 0) return { index: detail + 128 >> 8, rest: 0, fraction: 0 };
+): { readonly index: number; readonly fraction: number } {
+  if (object.filtersLevels === 0) return { index: detail + 128 >> 8, fraction: 0 };
   const rest = detail & 255;
   const isSharpened = object.maxAnisotropy > 1 && object.optimizesTrilinear === 1;
-  return { index: detail >> 8, rest, fraction: isSharpened ? Math.min(Math.max(2 * rest - 128, 0), 256) : rest };
+  return { index: detail >> 8, fraction: isSharpened ? Math.min(Math.max(2 * rest - 128, 0), 256) : rest };
 }
 
 /** Returns the address mode that has an effect: only normalized coordinates repeat a texture. */
