@@ -259,7 +259,20 @@ function isLoopback(host: string): boolean {
   return /^(127\.0\.0\.1|localhost)(:\d+)?$/i.test(host);
 }
 
+interface DenoPermissions {
+  requestSync(descriptor: { name: "net"; host: string }): { state: string };
+}
+
+/** Asks for Deno's permission to listen: without it, Deno throws where nothing can catch that. */
+function requestPermission(port: number): void {
+  const { Deno: deno } = globalThis as { Deno?: { permissions: DenoPermissions } };
+  const state = deno?.permissions.requestSync({ name: "net", host: `${address}:${port}` }).state;
+  if (state === undefined || state === "granted") return;
+  throw new Error(`Cannot listen at ${address}:${port}: Deno does not permit it; run it with --allow-net=${address}`);
+}
+
 function listen(server: Server, port: number): Promise<void> {
+  requestPermission(port);
   return new Promise((resolve, reject) => {
     server.once("error", (cause) => {
       const { code } = cause as { code?: string };

@@ -94,6 +94,23 @@ test("a connection that says nothing does not hold up others, nor the end of the
 
 const request = "GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n";
 // The longest text is more than a socket buffers.
+test("a port that Deno does not permit is refused, with the option that permits it", async () => {
+  const deno = Object.getOwnPropertyDescriptor(globalThis, "Deno");
+  const hosts: string[] = [];
+  const requestSync = ({ host }: { host: string }) => (hosts.push(host), { state: "denied" });
+  Object.defineProperty(globalThis, "Deno", { value: { permissions: { requestSync } }, configurable: true });
+  let serving: Promise<unknown>;
+  try {
+    serving = serveMetrics(9400, () => "");
+  } finally {
+    if (deno === undefined) Reflect.deleteProperty(globalThis, "Deno");
+    else Object.defineProperty(globalThis, "Deno", deno);
+  }
+  const message = "Cannot listen at 127.0.0.1:9400: Deno does not permit it; run it with --allow-net=127.0.0.1";
+  assertEquals((await assertRejects(() => serving, Error)).message, message);
+  assertEquals(hosts, ["127.0.0.1:9400"]);
+});
+
 for (const [said, length] of [["", 100], ["GET /metr", 100], [request, 100], [request, 2 ** 23]] as const) {
   const mode = length > 100 ? "once" : "again and again";
   const name = `connections that are opened ${mode}, say ${JSON.stringify(said)} and read nothing hold up no scraper`;
