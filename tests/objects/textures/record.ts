@@ -1,10 +1,11 @@
 /**
  * Makes the reads of all cases on a device, and compares them with the reference:
  *
- *     deno run -A --import-map import_map.json tests/objects/textures/record.ts FOLDER [--driver cuda] [--count 512]
+ *     deno run -A --import-map import_map.json tests/objects/textures/record.ts FOLDER [--driver cuda] [--count 512] [--only sRGB]
  *
  * Writes to FOLDER: `reads.json`, which has for each case a digest of all results and those that the reference does not
- * give, and `levels.json`, which has the levels of detail that the device takes for random gradients.
+ * give, and `levels.json`, which has the levels of detail that the device takes for random gradients. With --only, makes
+ * the reads of the cases whose names contain a text, and records no levels.
  *
  * @module
  */
@@ -18,11 +19,15 @@ import { answerHelp } from "../../support/program_help.ts";
 import { readLevels } from "./gradient_levels.ts";
 import { differencesOf, expectedOf, makeCase, readCases, readerOn } from "./texture_cases.ts";
 
-answerHelp(import.meta.url, ["driver", "count"]);
+answerHelp(import.meta.url, ["driver", "count", "only"]);
 
 const { positionals: [folder = "."], values } = parseArgs({
   args: process.argv.slice(2),
-  options: { driver: { type: "string", default: "auto" }, count: { type: "string", default: "512" } },
+  options: {
+    driver: { type: "string", default: "auto" },
+    count: { type: "string", default: "512" },
+    only: { type: "string", default: "" },
+  },
   allowPositionals: true,
 });
 const count = Number(values.count);
@@ -39,7 +44,7 @@ interface RecordedCase {
 }
 
 async function recordReads(gpu: CudaDevice): Promise<void> {
-  const cases = readCases();
+  const cases = readCases().filter(({ name }) => name.includes(values.only));
   using reader = readerOn(gpu, cases);
   const recorded: RecordedCase[] = [];
   for (const read of cases) {
@@ -81,4 +86,4 @@ using cuda = open({ driver: values.driver as "auto" });
 const gpu = cuda.device(0);
 console.log(gpu.name);
 await recordReads(gpu);
-await recordLevels(gpu);
+if (values.only === "") await recordLevels(gpu);
