@@ -212,11 +212,16 @@ function colorOf(category: string): string {
 
 /** Formats a time in nanoseconds. */
 function formatTime(time: number): string {
-  if (time >= 1e9) return `${round(time / 1e9)} s`;
-  if (time >= 1e6) return `${round(time / 1e6)} ms`;
-  return time >= 1e3 ? `${round(time / 1e3)} us` : `${Math.round(time)} ns`;
+  if (time >= 1e9) return `${shortened(time / 1e9)} s`;
+  if (time >= 1e6) return `${shortened(time / 1e6)} ms`;
+  return time >= 1e3 ? `${shortened(time / 1e3)} us` : `${Math.round(time)} ns`;
 }
 
-function round(value: number): number {
+function shortened(value: number): number {
   return Math.round(value * 100) / 100;
+}
+
+/** Rounds a number of pixels. */
+function round(value: number): number {
+  return Math.round(value * 10) / 10;
 }

@@ -242,7 +242,8 @@ function recordCalls(driver: Driver, recorder: TraceRecorder, name: PropertyKey,
       return result;
     };
   }
-  if (effectsOf(name).blocksOn !== undefined) {
+  const { blocksOn, loads = false } = effectsOf(name);
+  if (blocksOn !== undefined || loads) {
     return (a, b, c, d, e, f, g) => {
       const begin = now();
       record(begin, undefined, false, a, b, c, d, e, f, g, undefined);
