@@ -2,8 +2,8 @@ import { openSharedClock } from "../../ffi/native/clock.ts";
 import { isFirstInProcess } from "../../ffi/native/first_in_process.ts";
 import { jsRuntime } from "../../ffi/native/host.ts";
 import { createMappedFile } from "../../ffi/native/shim/mapped_file.ts";
-import { errno, shim, shimRefusal, SystemError } from "../../ffi/native/shim/shim.ts";
-import { readTextFile, reasonOf } from "../../ffi/native/shim/text_files.ts";
+import { shim, shimRefusal } from "../../ffi/native/shim/shim.ts";
+import { readTextFile, reasonNotCreated } from "../../ffi/native/shim/text_files.ts";
 import { shown } from "../support/validation.ts";
 import { traceByteLength, TraceRecorder } from "./trace_recorder.ts";
 
@@ -46,7 +46,7 @@ export function openTrace(file: string, length: number, driver: string): TraceRe
   try {
     bytes = createMappedFile(paths, traceByteLength(length));
   } catch (error) {
-    throw new Error(`Cannot record a trace in ${shown(path)}: ${reasonOfFailure(error)}`, { cause: error });
+    throw new Error(`Cannot record a trace in ${shown(path)}: ${reasonNotCreated(error)}`, { cause: error });
   }
   const process = {
     pid,
@@ -60,11 +60,6 @@ export function openTrace(file: string, length: number, driver: string): TraceRe
   const recorder = new TraceRecorder(bytes, length, process, now);
   recorders.set(file, recorder);
   return recorder;
-}
-
-function reasonOfFailure(error: unknown): string {
-  if (!(error instanceof SystemError)) return (error as Error).message;
-  return error.errno === errno.ENOENT ? "there is no such folder; make it first" : reasonOf(error.errno);
 }
 
 /** Adds to the name of a file, before its extension, so that `*.trace` names the files of all processes and threads. */

@@ -2,6 +2,7 @@ import { assert, assertEquals, assertMatch, assertStringIncludes, assertThrows }
 import { spawnSync } from "node:child_process";
 import { existsSync, readFileSync, statSync } from "node:fs";
 import process from "node:process";
+import { checkFilePath } from "../../ffi/native/shim/folder_files.ts";
 import { shimRefusal } from "../../ffi/native/shim/shim.ts";
 import { CudaError, Exporter, MemorySnapshot, open } from "../../mod.ts";
 import { heldMemory } from "../../src/memory/pools/memory_registry.ts";
@@ -274,9 +275,12 @@ test("a picture is well-formed, whatever is in it", () => {
 test("an error of too little memory names the file with the snapshot", { skip }, () =>
   inFolder(async (folder) => {
     const file = `${folder}/%p.pickle`;
-    await using child = startScript("children/memory/run_out_of_memory.ts", [], {
-      env: { POOLPASS_DRIVER: "software", POOLPASS_SNAPSHOT_ON_OOM: file, NODE_NO_WARNINGS: "1" },
-    });
+    const start = (named: string) =>
+      startScript("children/memory/run_out_of_memory.ts", [], {
+        env: { POOLPASS_DRIVER: "software", POOLPASS_SNAPSHOT_ON_OOM: named, NODE_NO_WARNINGS: "1" },
+      });
+    await using child = start(file);
+    await using failing = start(`${folder}/none/%p.svg`);
     const message = await child.nextLine() ?? await child.errors();
     const path = file.replace("%p", String(child.pid));
     assertStringIncludes(message, `; a snapshot of the memory is in ${path}`);
@@ -284,6 +288,16 @@ test("an error of too little memory names the file with the snapshot", { skip },
     const { segments } = unpickle(readFileSync(path));
     assertEquals(segments.map(({ total_size: size }: { total_size: number }) => size), [3 * mebibyte]);
     assertEquals(await child.ended, 0);
+    const why = `written to ${folder}/none/${failing.pid}.svg: there is no such folder; make it first`;
+    assertStringIncludes(
+      await failing.nextLine() ?? await failing.errors(),
+      `; no snapshot of the memory could be ${why}`,
+    );
+    assertEquals(await failing.ended, 0);
+    // A device is not replaced.
+    checkFilePath(path);
+    checkFilePath(`${folder}/none`);
+    assertThrows(() => checkFilePath("/dev/null"), Error, "it is a character device; give the path of a file");
     // Without the variable, nothing is written.
     using cuda = open({ driver: "software" });
     using pool = cuda.device(0).createPool();

@@ -95,6 +95,34 @@ function createFolder(path: string): void {
 }
 
 /**
+ * Refuses a path of what is neither a file nor a link, such as a folder or a device: to replace it, or to create a file
+ * beside it, is not what the user means.
+ *
+ * @throws {Error} The message contains only the reason
+ */
+export function checkFilePath(path: string): void {
+  const type = statusAt(path)?.type;
+  if (type === undefined || type === "file" || type === "link") return;
+  throw new Error(`it is a ${type}; give the path of ${type === "folder" ? "a file in it" : "a file"}`);
+}
+
+/** Returns the status of what a path names; undefined if nothing is found. */
+export function statusAt(path: string): DescriptorStatus | undefined {
+  let fd: number;
+  try {
+    fd = openPath(path);
+  } catch {
+    // Creating a file there reports why.
+    return undefined;
+  }
+  try {
+    return describeDescriptor(fd);
+  } finally {
+    closeDescriptor(fd);
+  }
+}
+
+/**
  * Renames a file atomically, replacing an existing file of the new name.
  *
  * @throws {SystemError} `ENOENT` if there is no such file

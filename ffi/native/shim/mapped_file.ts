@@ -4,8 +4,16 @@
  * @module
  */
 import { dlopen, foreignBuffer, type NativeFunctions } from "../host.ts";
-import { closeDescriptor, describeDescriptor, type DescriptorStatus, openPath } from "./descriptors.ts";
-import { createFile, linkFile, openOwnFile, removeFile, reserveRange } from "./folder_files.ts";
+import { closeDescriptor, describeDescriptor } from "./descriptors.ts";
+import {
+  checkFilePath,
+  createFile,
+  linkFile,
+  openOwnFile,
+  removeFile,
+  reserveRange,
+  statusAt,
+} from "./folder_files.ts";
 import { isRangeLocked, lockRange } from "./memory_files.ts";
 
 const symbols = {
@@ -40,7 +48,7 @@ let libc: NativeFunctions<typeof symbols> | undefined;
  * contains only the reason
  */
 export function createMappedFile(paths: readonly string[], byteLength: number): Uint8Array<ArrayBuffer> {
-  checkType(statusAt(paths[0]!)?.type);
+  checkFilePath(paths[0]!);
   const temporary = `${paths[0]}.${crypto.randomUUID()}`;
   const fd = createFile(temporary);
   try {
@@ -68,12 +76,6 @@ function mapFile(fd: number, byteLength: number): Uint8Array<ArrayBuffer> {
   return new Uint8Array(foreignBuffer(address, byteLength));
 }
 
-/** Refuses what is neither a file nor a link: who names it does not expect a file beside it. */
-function checkType(type: DescriptorStatus["type"] | undefined): void {
-  if (type === undefined || type === "file" || type === "link") return;
-  throw new Error(`it is a ${type}; give the path of ${type === "folder" ? "a file in it" : "a file"}`);
-}
-
 /**
  * Returns whether a path is free. Removes a file of this user that no running process has mapped. The path of a link or
  * of another user's file counts as free: `linkFile` finds that it exists.
@@ -90,22 +92,6 @@ function isFree(path: string): boolean {
     const [opened, found] = [describeDescriptor(fd), statusAt(path)];
     if (found?.inode === opened.inode && found.device === opened.device) removeFile(path);
     return true;
-  } finally {
-    closeDescriptor(fd);
-  }
-}
-
-/** Returns the status of what a path names; undefined if nothing is found. */
-function statusAt(path: string): DescriptorStatus | undefined {
-  let fd: number;
-  try {
-    fd = openPath(path);
-  } catch {
-    // Creating a file there reports why.
-    return undefined;
-  }
-  try {
-    return describeDescriptor(fd);
   } finally {
     closeDescriptor(fd);
   }

@@ -36,8 +36,14 @@ const reading = 0o2004400;
 const newFileMode = 0o666;
 const maximumByteLength = 2 ** 20;
 
+/** Returns why a file was not created, for the error of `createFile` and the like. */
+export function reasonNotCreated(error: unknown): string {
+  if (!(error instanceof SystemError)) return (error as Error).message;
+  return error.errno === errno.ENOENT ? "there is no such folder; make it first" : reasonOf(error.errno);
+}
+
 /** What an error number of a file operation means, for messages. */
-export function reasonOf(number: number): string {
+function reasonOf(number: number): string {
   return reasons[number] ?? `the system says ${errnoName(number)}`;
 }
 
