@@ -64,7 +64,7 @@ import {
 } from "../../support/validation.ts";
 import { countOf, placeOf, printAs, stateOf } from "../../support/printing.ts";
 import { cloneRefusal, shareOrOpen } from "../../support/cloning.ts";
-import { RangeError, TypeError } from "../../support/program_errors.ts";
+import { RangeError, ReferenceError, TypeError } from "../../support/program_errors.ts";
 
 /** Options of a new pool. */
 export interface PoolOptions {
