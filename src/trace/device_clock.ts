@@ -66,8 +66,8 @@ export class DeviceClock {
   }
 
   /**
-   * Takes a new anchor, for at most a millisecond; the first one for at most 20 ms. Call only while the thread's capture mode is relaxed. Leaves the
-   * current anchor if the device is too busy.
+   * Takes a new anchor, for at most a millisecond; the first one for at most 20 ms. Call only while the thread's capture
+   * mode is relaxed. Leaves the current anchor if the device is too busy.
    */
   synchronize(): void {
     let best: Anchor | undefined;

@@ -264,6 +264,11 @@ test("a range has the duration of its function, and what is within it", { skip }
       using stream = cuda.device(0).createStream();
       assertEquals(cuda.range("outer", () => cuda.range("inner", () => (stream.synchronize(), 5))), 5);
       await cuda.range("asynchronous", () => stream.finished());
+      const event = cuda.device(0).createEvent();
+      stream.record(event);
+      event[Symbol.dispose]();
+      // Rejects, as without a trace, and does not throw.
+      await assertRejects(() => event.finished(), ReferenceError, "Cannot use the event: it was disposed");
       const failure = new Error("It fails");
       assertEquals(
         assertThrows(() =>

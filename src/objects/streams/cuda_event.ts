@@ -236,7 +236,8 @@ export class CudaEvent implements Disposable {
     if (this.#recordedBy === undefined) this.#checkRecorded("the host waits for");
     const wait = () => waitUntil(() => this.query(), options, () => `an event of device ${this.device.ordinal}`);
     const { recorder } = this.#session;
-    return recorder === undefined ? wait() : recorder.wait("event", this.unsafeHandle, this.device.ordinal, wait);
+    if (recorder === undefined || this.#handle === undefined) return wait();
+    return recorder.wait("event", this.#handle, this.device.ordinal, wait);
   }
 
   /**
