@@ -3,9 +3,10 @@
  *
  * @module
  */
+import { realpath } from "node:fs/promises";
 import { writeNewFile } from "../src/files/new_file.ts";
 import { writeFully } from "../src/files/runtime_files.ts";
-import { encodePerfetto } from "../src/trace/perfetto.ts";
+import { encodePerfetto, type TrackItem } from "../src/trace/perfetto.ts";
 import { joinTraces } from "../src/trace/joined_trace.ts";
 import { drawTrace } from "../src/trace/trace_picture.ts";
 import { type Command, readOptions, type Terminal, UsageError } from "./command_line.ts";
@@ -45,17 +46,12 @@ async function run(args: readonly string[], terminal: Terminal): Promise<number>
   for (const file of files) {
     traces.push(await readTraceFile(file));
   }
+  const output = await realpath(values.output).catch(() => undefined);
+  for (const file of files) {
+    if (await realpath(file) === output) throw new UsageError(`Cannot replace ${file}, which is to be joined`);
+  }
   const { items, mistakes } = joinTraces(traces);
-  await writeNewFile(values.output, async (file) => {
-    const parts = values.output!.endsWith(".svg")
-      ? [new TextEncoder().encode(drawTrace(items))]
-      : encodePerfetto(items);
-    let position = 0;
-    for (const part of parts) {
-      await writeFully(file, part, position);
-      position += part.length;
-    }
-  });
+  await write(values.output, items);
   const events = traces.reduce((sum, { events }) => sum + events.length, 0);
   const replaced = traces.reduce((sum, { replaced }) => sum + replaced, 0);
   terminal.print(
@@ -70,3 +66,28 @@ async function run(args: readonly string[], terminal: Terminal): Promise<number>
   for (const mistake of mistakes) terminal.printError(`poolpass: ${mistake}`);
   return mistakes.length === 0 ? 0 : 1;
 }
+
+/** Writes a trace for Perfetto, or a picture of it. */
+async function write(path: string, items: readonly TrackItem[]): Promise<void> {
+  const parts = path.endsWith(".svg") ? [new TextEncoder().encode(drawTrace(items))] : encodePerfetto(items);
+  try {
+    await writeNewFile(path, async (file) => {
+      let position = 0;
+      for (const part of parts) {
+        await writeFully(file, part, position);
+        position += part.length;
+      }
+    });
+  } catch (cause) {
+    // The system's error names a temporary file, or none.
+    const why = reasons[(cause as { code?: string }).code ?? ""];
+    throw why === undefined ? cause : new Error(`Cannot write ${path}: ${why}`, { cause });
+  }
+}
+
+const reasons: Readonly<Record<string, string>> = {
+  ENOENT: "there is no such folder",
+  ENOSPC: "its file system is full",
+  EACCES: "its folder is not writable for this user",
+  EROFS: "its file system is read-only",
+};

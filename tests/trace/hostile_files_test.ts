@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { spawnSync } from "node:child_process";
-import { existsSync, lstatSync, readdirSync, truncateSync, writeFileSync } from "node:fs";
+import { existsSync, lstatSync, readdirSync, readFileSync, truncateSync, writeFileSync } from "node:fs";
 import process from "node:process";
 import { joinTraces } from "../../src/trace/joined_trace.ts";
 import { readTrace } from "../../src/trace/read_trace.ts";
@@ -46,6 +46,20 @@ test(
         assertEquals([code, errors], [1, `Cannot write to "${path}": it is not a regular file\n`]);
       }
       assert(lstatSync(pipe).isFIFO());
+      for (
+        const [path, why] of [
+          [`${folder}/none/out.svg`, /^Cannot write .*\/none\/out\.svg: there is no such folder\n$/],
+          [
+            `${folder}/../${folder.split("/").at(-1)}/good.trace`,
+            /^Cannot replace .*good\.trace, which is to be joined; /,
+          ],
+        ] as const
+      ) {
+        const { code, errors } = await poolpass("trace", good, "-o", path);
+        assert(code !== 0);
+        assertMatch(errors, why);
+      }
+      assertEquals(readTrace("t", new Uint8Array(readFileSync(good))).events.length, 5);
       assertEquals(readdirSync(folder).sort(), ["good.trace", "pipe"]);
     }),
 );
