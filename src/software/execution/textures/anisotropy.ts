@@ -8,6 +8,22 @@
  */
 import { exponentOf, powerOfTwo } from "./texel_format.ts";
 
+let powers: readonly number[] | undefined, logarithms: readonly number[] | undefined;
+
+/** Returns 2 ** (8 - fraction / 256) as a whole number, for a fraction from 0 to 255. */
+function powerFor(fraction: number): number {
+  powers ??= Array.from({ length: 256 }, (_, each) => Math.round(2 ** (8 - each / 256)));
+  return powers[fraction]!;
+}
+
+/** Returns the logarithm of 1 + step / 256, for a step from 0 to 255, as the texture unit has it. */
+function logarithmFor(step: number): number {
+  logarithms ??= Array.from({ length: 256 }, (_, each) => {
+    return each === 0 ? 0 : Math.min(255, Math.round(256 * Math.log2(1 + (each + 15 / 32) / 256)));
+  });
+  return logarithms[step]!;
+}
+
 /** The level of a read whose gradients are infinite, and of one whose gradients are 0. */
 const greatestLevel = 32 * 256, leastLevel = -32 * 256;
 
@@ -27,7 +43,8 @@ export interface Samples {
   /** The part of the vector by whose halves the samples are apart. */
   readonly part: number;
   /** The distances from the place, in halves of that part, and the weights. */
-  readonly samples: readonly { readonly distance: number; readonly weight: number }[];
+  readonly distances: readonly number[];
+  readonly weights: readonly number[];
   /** The factor with which all weights have the sum `4 * weight`. */
   readonly scale: number;
 }
@@ -69,22 +86,24 @@ export function coverageOf(
 
 /** Returns the samples of a level for a ratio, with the weight of the level in 256ths. */
 export function samplesFor(ratio: number, weight: number): Samples {
-  if (ratio <= 0) return { part: 0, samples: [{ distance: 0, weight }], scale: 4 };
-  const octave = ratio >> 8, power = Math.round(2 ** (8 - (ratio & 255) / 256));
-  if (octave === 0) {
-    return { part: (256 - power) / 128, samples: [1, -1].map((distance) => ({ distance, weight })), scale: 2 };
-  }
+  if (ratio <= 0) return { part: 0, distances: [0], weights: [weight], scale: 4 };
+  const octave = ratio >> 8, power = powerFor(ratio & 255);
+  if (octave === 0) return { part: (256 - power) / 128, distances: [1, -1], weights: [weight, weight], scale: 2 };
   const inner = octave < 3 ? power : octave === 3 ? power >> 1 : 64;
   const side = octave === 1 ? 256 : 512;
   const count = Math.ceil(side / inner);
   // Sums of weights are rounded, up at one side and down at the other one. The outermost sample has what is left.
-  const samples = [1, -1].flatMap((sign) => {
-    const half = sign > 0 ? 128 : 127;
-    const sums = Array.from({ length: count + 1 }, (_, index) => inner * index * weight + half >> 8);
-    sums[count] = side / 256 * weight;
-    return sums.slice(1).map((sum, index) => ({ distance: sign * (2 * index + 1), weight: sum - sums[index]! }));
-  });
-  return { part: 1, samples, scale: octave === 1 ? 2 : 1 };
+  const distances: number[] = [], weights: number[] = [];
+  for (const sign of [1, -1]) {
+    let before = 0;
+    for (let index = 1; index <= count; index++) {
+      const sum = index === count ? side / 256 * weight : inner * index * weight + (sign > 0 ? 128 : 127) >> 8;
+      distances.push(sign * (2 * index - 1));
+      weights.push(sum - before);
+      before = sum;
+    }
+  }
+  return { part: 1, distances, weights, scale: octave === 1 ? 2 : 1 };
 }
 
 /**
@@ -94,7 +113,7 @@ export function samplesFor(ratio: number, weight: number): Samples {
  * there
  */
 export function stepOf(coordinate: number, { part }: Samples, fraction: number): number {
-  const scale = fraction === 0 ? 64 : Math.round(2 ** (7 + fraction / 256)) >> 1;
+  const scale = fraction === 0 ? 64 : powerFor(256 - fraction) >> 1;
   return Math.floor(Math.floor(part * coordinate + 0.5) * scale / 64);
 }
 
@@ -121,52 +140,61 @@ function directionOf(right: number, down: number): { right: number; down: number
 function logarithm(value: number): number {
   const exponent = exponentOf(value);
   const step = Math.floor((value / powerOfTwo(exponent) - 1) * 256);
-  return 256 * exponent + (step === 0 ? 0 : Math.min(255, Math.round(256 * Math.log2(1 + (step + 15 / 32) / 256))));
+  return 256 * exponent + logarithmFor(step);
 }
 
-/** Returns a multiple of the unit that is `bits` bits below the leading one of `value`, of this by default. */
-function cut(value: number, round: (quotient: number) => number, bits: number, of = value): number {
-  const magnitude = Math.abs(of);
-  if (!(magnitude > 0 && magnitude < Infinity)) return value;
-  const unit = powerOfTwo(exponentOf(magnitude) - bits);
-  return Math.sign(value) * round(Math.abs(value) / unit) * unit;
+/** Returns the unit that is `bits` bits below the leading one of a number. 0 if it has none. */
+function unitOf(value: number, bits: number): number {
+  const magnitude = Math.abs(value);
+  return magnitude > 0 && magnitude < Infinity ? powerOfTwo(exponentOf(magnitude) - bits) : 0;
+}
+
+/** Cuts a number to a multiple of a unit. */
+function cut(value: number, unit: number): number {
+  return unit === 0 ? value : Math.trunc(value / unit) * unit;
 }
 
 /** Returns the ten leading bits of a number. */
 function shortened(value: number): number {
-  return cut(value, Math.floor, 9);
+  return cut(value, unitOf(value, 9));
 }
 
-/** Rounds a number to `bits` bits behind its leading one, or behind that of another number. */
-function rounded(value: number, bits: number, of = value): number {
-  return cut(value, Math.round, bits, of);
+/** Rounds a number that is not negative to a multiple of a unit. */
+function rounded(value: number, unit: number): number {
+  return unit === 0 ? value : Math.floor(value / unit + 0.5) * unit;
 }
 
 /** Returns a sum of numbers that are cut to eleven bits of the larger one. */
 function alignedSum(a: number, b: number): number {
-  const larger = Math.max(Math.abs(a), Math.abs(b));
-  return cut(a, Math.floor, 10, larger) + cut(b, Math.floor, 10, larger);
+  const unit = unitOf(Math.max(Math.abs(a), Math.abs(b)), 10);
+  return cut(a, unit) + cut(b, unit);
 }
 
 /** Returns the ten leading bits of a product of numbers that have ten bits, of whose own bits the lowest are dropped. */
 function product(a: number, b: number): number {
   if (a === 0 || b === 0) return 0;
-  const [exponentA, exponentB] = [exponentOf(Math.abs(a)), exponentOf(Math.abs(b))];
-  const [bitsA, bitsB] = [Math.abs(a) * 2 ** (9 - exponentA), Math.abs(b) * 2 ** (9 - exponentB)];
+  const unitA = unitOf(a, 9), unitB = unitOf(b, 9);
+  const bitsA = Math.abs(a) / unitA, bitsB = Math.abs(b) / unitB;
   // Half of what is dropped on average is added.
   let sum = 7;
   for (let bit = 0; bit < 10; bit++) if ((bitsB >> bit & 1) === 1) sum += bitsA << bit >> 6;
-  return shortened(Math.sign(a * b) * sum * 2 ** (exponentA + exponentB - 12));
+  return shortened(Math.sign(a) * Math.sign(b) * sum * 64 * unitA * unitB);
 }
 
 /** Returns 11/16 of a sum, in ten bits. */
 function scaledSum(a: number, b: number): number {
   const sum = shortened(alignedSum(a, b));
-  return shortened(rounded(11 / 16 * sum, 10, sum));
+  return Math.sign(sum) * shortened(rounded(11 / 16 * Math.abs(sum), unitOf(sum, 10)));
 }
 
 /** Returns the approximate length of a vector. */
 function lengthOf(vector: readonly number[]): number {
-  const [most = 0, middle = 0, least = 0] = vector.map(Math.abs).toSorted((a, b) => b - a);
-  return most + rounded(11 / 32 * middle, 11, middle) + 1 / 4 * least;
+  let most = 0, middle = 0, least = 0;
+  for (const part of vector) {
+    const magnitude = Math.abs(part);
+    if (magnitude > most) [most, middle, least] = [magnitude, most, middle];
+    else if (magnitude > middle) [middle, least] = [magnitude, middle];
+    else least = Math.max(least, magnitude);
+  }
+  return most + rounded(11 / 32 * middle, unitOf(middle, 11)) + 1 / 4 * least;
 }

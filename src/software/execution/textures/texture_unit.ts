@@ -179,13 +179,14 @@ export class TextureUnit {
     { geometry, hasOffsets }: TextureOperation,
     at: number,
     level: TexelLevel,
-    { samples, scale }: Samples,
+    { distances, weights, scale }: Samples,
     [right, down]: readonly [right: number, down: number],
   ): void {
     const { x, y, slice, face } = place;
     const isNormalized = object.hasNormalizedCoordinates === 1 || shapeOf(geometry).isCube;
     const offset = (dimension: number) => hasOffsets ? this.#integers[at + exchangeWords.offsets + dimension]! : 0;
-    for (const { distance, weight } of samples) {
+    for (const [index, distance] of distances.entries()) {
+      const weight = weights[index]!;
       // Half a 64th is two 256ths.
       const across = 2 * distance * right, along = 2 * distance * down;
       if (face !== undefined) {
