@@ -315,7 +315,8 @@ export class Cuda implements Disposable {
 
   /**
    * Takes a snapshot of the memory of all pools: their allocations, the blocks of caching allocators, and the processes
-   * that hold them. Takes time in proportion to their number.
+   * that hold them. Memory that this process has imported is in the snapshots of the processes that share it. Takes time
+   * in proportion to the number of allocations.
    *
    * @throws {ReferenceError} If the `Cuda` object was disposed
    */
