@@ -137,16 +137,26 @@ test("more arrivals than are pending and more bytes than a barrier counts are fa
   const run = (body: string) =>
     runBody(`.shared .b64 bar; mbarrier.init.shared.b64 [bar], 4; mov.u32 %r1, ${most}; ${body}`, undefined, 4);
   const expect = "mbarrier.expect_tx.relaxed.cta.shared.b64 [bar],";
-  run(`mbarrier.arrive.shared.b64 _, [bar], 4; ${expect} %r1; mbarrier.arrive.shared.b64 _, [bar], 4;`);
+  run(
+    `mbarrier.arrive.shared.b64 _, [bar], 4; ${expect} ${
+      most - 1
+    }; ${expect} 1; mbarrier.arrive.shared.b64 _, [bar], 4;`,
+  );
   run(`mbarrier.complete_tx.shared.b64 [bar], ${most - 1};`);
   for (
     const [body, kind, number] of [
       ["mbarrier.arrive.shared.b64 _, [bar], 5;", faultKind.arrivals, 5n],
       ["mbarrier.arrive.shared.b64 _, [bar], 3; mbarrier.arrive.shared.b64 _, [bar], 2;", faultKind.arrivals, 2n],
       ["mbarrier.arrive_drop.shared.b64 _, [bar], 4; mbarrier.arrive.shared.b64 _, [bar];", faultKind.arrivals, 1n],
-      [`${expect} %r1; ${expect} 1;`, faultKind.pendingBytes, BigInt(most + 1)],
+      [`${expect} %r1;`, faultKind.pendingBytes, BigInt(most)],
+      ["mbarrier.arrive.expect_tx.shared.b64 _, [bar], %r1;", faultKind.pendingBytes, BigInt(most)],
+      [`${expect} ${most - 1}; ${expect} 2;`, faultKind.pendingBytes, BigInt(most + 1)],
       ["mbarrier.complete_tx.shared.b64 [bar], %r1;", faultKind.pendingBytes, BigInt.asUintN(64, -BigInt(most))],
-      [`${expect} %r1; mbarrier.arrive.expect_tx.shared.b64 _, [bar], 16;`, faultKind.pendingBytes, BigInt(most + 16)],
+      [
+        `${expect} 1048575; mbarrier.arrive.expect_tx.shared.b64 _, [bar], 16;`,
+        faultKind.pendingBytes,
+        BigInt(most + 15),
+      ],
     ] as const
   ) {
     const error = assertThrows(() => run(body), Fault) as Fault;

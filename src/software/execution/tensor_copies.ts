@@ -200,6 +200,12 @@ function checkWrites(
       }, which no GPU does`,
     );
   }
+  const { lower = [], upper = [] } = map.pixels ?? {};
+  if (lower.some((offset) => offset < 0) || upper.some((offset) => offset > 0)) {
+    fail(
+      `${isStore ? "stores" : "reduces"} pixels of a bounding box that leads outside of the tensor, which no GPU does`,
+    );
+  }
   const { name } = tensorTypes[map.type]!;
   if (isStore || isReducible(operation, name)) return;
   fail(`reduces elements of type ${name} by .${operation}, which no GPU does`);

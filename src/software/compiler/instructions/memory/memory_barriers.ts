@@ -112,7 +112,10 @@ function faultIf(e: FunctionEmitter, kind: number, pushNumber: () => void): void
   e.callHelper("fault").ops("unreachable").end();
 }
 
-/** Emits code that checks the pending bytes of a barrier, given its previous value and what is added to them. */
+/**
+ * Emits code that checks the pending bytes of a barrier, given its previous value and what is added to them. The most
+ * bytes cannot be expected at once.
+ */
 function checkPendingBytes(e: FunctionEmitter, before: number, pushAdded: () => void): void {
   const { code } = e;
   const sum = e.temporary("i64");
@@ -121,6 +124,8 @@ function checkPendingBytes(e: FunctionEmitter, before: number, pushAdded: () => 
   pushAdded();
   // The sums from 1 - mostPendingBytes on are the ones from 0 on.
   code.ops("i64Add").tee(sum).i64(mostPendingBytes - 1n).ops("i64Add").i64(2n * mostPendingBytes - 1n).ops("i64GtU");
+  pushAdded();
+  code.i64(mostPendingBytes).ops("i64GeS", "i32Or");
   faultIf(e, faultKind.pendingBytes, () => code.get(sum));
 }
 
