@@ -3,7 +3,8 @@
  *
  * @module
  */
-import type { ChannelStatistics, ExporterStatus, OfferStatus, StoreStatus } from "../../mod.ts";
+import type { Rates, Sample } from "../../cli/top/sampler.ts";
+import type { ChannelStatistics, ExporterStatus, ListenerStatus, OfferStatus, StoreStatus } from "../../mod.ts";
 
 /** The time of the statuses, in milliseconds since 1970. */
 export const now: number = Date.UTC(2026, 10, 24, 12);
@@ -126,3 +127,15 @@ export const storeStatus: StoreStatus = {
     },
   ],
 };
+
+/** Returns a sample of a listener whose channels and consumers all have the same rates. */
+export function sampleWith(rates: Rates, status: ListenerStatus): Sample {
+  const channels = status.kind === "exporter" ? status.statistics.channels : [];
+  return {
+    status,
+    time: now,
+    channels: new Map(channels.map(({ name }) => [name, rates])),
+    consumers: new Map(channels.flatMap(({ consumers }) => consumers.map((consumer) => [consumer, rates]))),
+    listenerPid: 0,
+  };
+}

@@ -13,20 +13,11 @@ import { poolpass, startPoolpass } from "../support/poolpass.ts";
 import { test } from "../support/test.ts";
 import { ask, say } from "./loopback.ts";
 import { patience, sharedFramesTest, statusWhen, until } from "./shared_frames.ts";
-import { channelOf, exporterStatus, now, storeStatus } from "./statuses.ts";
+import { channelOf, exporterStatus, now, sampleWith, storeStatus } from "./statuses.ts";
 
 const rates = { framesPerSecond: 60, bytesPerSecond: 60 * 2 ** 20, droppedPerSecond: 0.5 };
 
-function sampleOf(status: ListenerStatus): Sample {
-  const channels = status.kind === "exporter" ? status.statistics.channels : [];
-  return {
-    status,
-    time: now,
-    channels: new Map(channels.map(({ name }) => [name, rates])),
-    consumers: new Map(channels.flatMap(({ consumers }) => consumers.map((consumer) => [consumer, rates]))),
-    listenerPid: 0,
-  };
-}
+const sampleOf = (status: ListenerStatus) => sampleWith(rates, status);
 
 /** Samples of a listener that does not exist. */
 class Samples {

@@ -1,13 +1,13 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { actionsOf } from "../../cli/top/keys.ts";
 import { jsonOf, linesOf } from "../../cli/top/lines.ts";
-import type { Rates, Sample } from "../../cli/top/sampler.ts";
+import type { Rates } from "../../cli/top/sampler.ts";
 import { initialState, viewOf, type ViewState } from "../../cli/top/view.ts";
 import type { ListenerStatus } from "../../mod.ts";
 import { poolpass, startPoolpass } from "../support/poolpass.ts";
 import { test } from "../support/test.ts";
 import { patience, sharedFramesTest, until } from "./shared_frames.ts";
-import { exporterStatus, now, storeStatus } from "./statuses.ts";
+import { exporterStatus, now, sampleWith, storeStatus } from "./statuses.ts";
 
 sharedFramesTest("top prints samples, goes on when the exporter dies, and ends when interrupted", async (frames) => {
   const { path, exporter, start } = frames;
@@ -61,16 +61,7 @@ test("top names what is wrong with its arguments, and a path at which nobody lis
 
 const rates: Rates = { framesPerSecond: 59.94, bytesPerSecond: 59.94 * 2 ** 20, droppedPerSecond: 0.5 };
 
-function sampleOf(status: ListenerStatus): Sample {
-  const channels = status.kind === "exporter" ? status.statistics.channels : [];
-  return {
-    status,
-    time: now,
-    channels: new Map(channels.map(({ name }) => [name, rates])),
-    consumers: new Map(channels.flatMap(({ consumers }) => consumers.map((consumer) => [consumer, rates] as const))),
-    listenerPid: 0,
-  };
-}
+const sampleOf = (status: ListenerStatus) => sampleWith(rates, status);
 
 function screenOf(
   state: Partial<ViewState> = {},
