@@ -71,7 +71,7 @@ export function readPort(text: string): number {
  * if there are too many.
  *
  * @param port the port; 0 for any free one
- * @param find returns the source of what is at a path, or undefined if nothing is there
+ * @param find returns the content source of a path, or undefined if the path does not exist
  * @param options `timeout`: the maximum lifetime of a connection in milliseconds
  */
 export async function serveLoopback(

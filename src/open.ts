@@ -107,8 +107,8 @@ export interface OpenOptions {
    * File in which all calls of the driver are recorded, with their times and sizes, for `poolpass trace`, which makes a
    * trace for Perfetto of the files of several processes. Defaults to `POOLPASS_TRACE`. `%p` in the name is replaced
    * with the process ID. The file is created, or replaced, with mode 0600; if a running process records in it already,
-   * the process ID is added before the name's extension. Each Worker records in a file of its own. A process that is
-   * killed leaves a complete file. Needs Linux.
+   * the process ID is added before the name's extension. Each Worker has its own file. If the process is
+   * killed, the file is complete up to that moment. Needs Linux.
    */
   trace?: string;
   /**

@@ -14,7 +14,7 @@ import { TypeError } from "../support/program_errors.ts";
  *
  * @param path the path or `file:` URL
  * @param write writes the whole file; its argument `open` returns an additional handle of the file
- * @throws {TypeError} If `path` is not a path or a `file:` URL, or what is there is not a regular file
+ * @throws {TypeError} If `path` is not a path or a `file:` URL, or if `path` names something else than a regular file
  */
 export async function writeNewFile(
   path: string | URL,

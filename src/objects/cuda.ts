@@ -375,7 +375,7 @@ export class Cuda implements Disposable {
       recorder.range(name, begin, false);
       return result;
     }
-    // The program gets the promise that is derived here: if nobody handles its rejection, the runtime reports that.
+    // This promise is returned, not `result`, so that the runtime reports a rejection that the program does not handle.
     const settled: Promise<unknown> = result.then((value: unknown) => {
       recorder.range(name, begin, false);
       return value;

@@ -124,7 +124,7 @@ class Samples implements AsyncDisposable {
     }
   }
 
-  /** Closes the connection to the listener after a while without requests: nothing of it is held for nobody. */
+  /** Closes the connection to the listener after a few intervals without a request. */
   #closeWhenIdle(): void {
     const pause = Math.min(idleIntervals * this.#interval + idlePause, longestPause);
     this.#idleTimer = setTimeout(() => void this.#sampler[Symbol.asyncDispose](), pause);
@@ -147,7 +147,7 @@ function atMostEvery<T>(interval: number, take: () => Promise<T>): () => Promise
   };
 }
 
-/** Returns an SVG with a style of its own, which nothing else may style, and without a script. */
+/** Returns an SVG whose policy allows only the style that it contains, and no script. */
 function pictureOf(svg: string): Content {
   const [, style] = /<style>([^]*?)<\/style>/.exec(svg)!;
   const policy = `default-src 'none'; style-src 'sha256-${digestOf(style!).toString("base64")}'; sandbox`;

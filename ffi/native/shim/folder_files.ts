@@ -95,8 +95,7 @@ function createFolder(path: string): void {
 }
 
 /**
- * Refuses a path of what is neither a file nor a link, such as a folder or a device: to replace it, or to create a file
- * beside it, is not what the user means.
+ * Refuses the path of a folder, a device or the like. The caller would otherwise replace it or create a file beside it.
  *
  * @throws {Error} The message contains only the reason
  */

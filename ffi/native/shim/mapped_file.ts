@@ -1,5 +1,5 @@
 /**
- * Files that a process maps into its memory, where other processes can read what it writes.
+ * Memory-mapped files. Other processes can read them while this one writes.
  *
  * @module
  */
@@ -38,7 +38,7 @@ let libc: NativeFunctions<typeof symbols> | undefined;
 
 /**
  * Creates a file of `byteLength` zero bytes that only this user can open, and maps it until the process ends.
- * What is written to the returned bytes stays in the file if the process is killed. The storage is reserved, so a file
+ * Bytes that were written stay in the file if the process is killed. The storage is reserved, so a file
  * system that is full later cannot end the process.
  *
  * @param paths the file gets the first of these paths that does not exist, or that names a file of this user which no
@@ -68,7 +68,7 @@ export function createMappedFile(paths: readonly string[], byteLength: number): 
   }
 }
 
-/** Maps a file. The engine does not own the memory: some write into what they release when a Worker ends. */
+/** Maps a file as external memory: Bun overwrites memory that it owns when a Worker ends. */
 function mapFile(fd: number, byteLength: number): Uint8Array<ArrayBuffer> {
   libc ??= dlopen("libc.so.6", symbols).symbols as NativeFunctions<typeof symbols>;
   const address = libc.mmap(0n, BigInt(byteLength), readAndWrite, shared, fd, 0n);
