@@ -100,17 +100,11 @@ class Flows implements HeldFlows {
 
   /** Connects the parts of each collective, which each rank enqueues. */
   #findCollectives(traces: readonly Trace[]): void {
-    const parts = new Map<string, TraceEvent[]>();
-    for (const { events } of traces) {
-      for (const event of events) {
-        const [group, collective] = [event.value("group"), event.value("collective")];
-        if (!group || collective === undefined) continue;
-        const key = `${group} ${collective} ${event.name}`;
-        const known = parts.get(key);
-        if (known === undefined) parts.set(key, [event]);
-        else known.push(event);
-      }
-    }
+    const isPart = (event: TraceEvent) => event.value("group") && event.value("collective") !== undefined;
+    const parts = Map.groupBy(
+      traces.flatMap(({ events }) => events.filter(isPart)),
+      (event) => `${event.value("group")} ${event.value("collective")} ${event.name}`,
+    );
     for (const events of parts.values()) if (events.length > 1) this.connect(events);
   }
 
